@@ -1,0 +1,58 @@
+// Access to words that two processes share. Each helper is named for what the observer may conclude.
+//
+// Words in shared memory are plain integers and doubles in structs of lib/layout; they are only ever touched
+// through these helpers once another process can see them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace gear {
+
+// Release: an observer that sees this value also sees everything this thread wrote before it.
+template <typename T>
+inline void publish(T& word, T value) {
+  __atomic_store(&word, &value, __ATOMIC_RELEASE);
+}
+
+// Acquire: what the publisher wrote before the value seen is visible from here on.
+template <typename T>
+inline T observe(const T& word) {
+  T value;
+  __atomic_load(&word, &value, __ATOMIC_ACQUIRE);
+  return value;
+}
+
+// Relaxed: the word is whole, nothing else may be concluded.
+template <typename T>
+inline T peek(const T& word) {
+  T value;
+  __atomic_load(&word, &value, __ATOMIC_RELAXED);
+  return value;
+}
+
+template <typename T>
+inline void note(T& word, T value) {
+  __atomic_store(&word, &value, __ATOMIC_RELAXED);
+}
+
+// Copy-then-check readers: orders the reads of a copy before the read of the generation that judges it.
+inline void fence_copy_before_check() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
+
+// Writers of what copy-then-check readers read: orders the generation seen or changed before the payload stores that
+// follow it.
+inline void fence_generation_before_payload() { __atomic_thread_fence(__ATOMIC_RELEASE); }
+
+// Sleep protocols (store mine, then look at yours, on both sides): one of the two sees the other.
+inline void fence_store_before_look() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+// Told to the processor inside spin loops.
+inline void spin_pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace gear

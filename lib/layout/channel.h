@@ -1,0 +1,129 @@
+// The channel segment: the two rings between one writer, sampler or table handle and the conductor.
+//
+//   ChannelHeader | SubmissionRecord[submission_slots] | CompletionRecord[completion_slots]
+//
+// Client and conductor both map it writable. The conductor trusts nothing in it: it keeps its own copy of every word
+// that it writes, copies a record out before it looks at it, and checks every field.
+#pragma once
+
+#include "layout/segment.h"
+
+namespace gear::layout {
+
+enum class ChannelKind : uint32_t { kWriter = 1, kSampler = 2, kItems = 3 };
+
+// Positions count records since the channel was made; a record's slot is position modulo the (power of two) slots.
+struct ChannelHeader {
+  SegmentHeader segment;
+  // Constant.
+  uint32_t kind;
+  uint32_t submission_slots;
+  uint32_t completion_slots;
+  uint32_t reserved;
+  uint64_t submission_offset;
+  uint64_t completion_offset;
+
+  // Client writes (release): records [.., tail) are whole.
+  alignas(kContentionBytes) uint64_t submission_tail;
+  // Conductor writes (release): the effect of records [.., head) is in the directory.
+  alignas(kContentionBytes) uint64_t submission_head;
+  uint64_t steps_admitted;   // writer: steps behind those records; before submission_head
+  int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does
+  uint32_t reserved_failure;
+  uint64_t items_rejected;   // writer: items that broke a rule and were not made
+  // Conductor writes (release): completion records [.., tail) are whole.
+  alignas(kContentionBytes) uint64_t completion_tail;
+  // Client writes (release): completion records [.., head) are copied out.
+  alignas(kContentionBytes) uint64_t completion_head;
+  // Client writes 1 before it sleeps on wake_word, 0 after. The conductor looks, after a full fence, whenever it changed
+  // a word above.
+  alignas(kContentionBytes) uint32_t client_sleeps;
+  // Conductor adds one and wakes (futex) when the client sleeps.
+  alignas(kContentionBytes) uint32_t wake_word;
+};
+static_assert(sizeof(ChannelHeader) == 7 * kContentionBytes);
+
+enum class SubmissionOp : uint32_t {
+  // Writer. `lane` is the writer's own number of it.
+  kNeedBlock = 1,     // count: blocks to grant to the lane, beyond those granted
+  kNeedEpisode = 2,   // grant one episode slot to the lane
+  kCommit = 3,        // count rows, one after the other in the lane's granted blocks, are steps
+  kEnd = 4,           // flags: gear_end | kEndHasFinal when one more row holds the final observation
+  kEpisodeCells = 5,  // the cells of the lane's current (or coming) episode are written
+  kItem = 6,          // an item of the last `count` steps; value: priority
+  kPriority = 7,      // value: priority of coming items; flags 0: back to the default
+  // Sampler. Positions are those of the completion ring.
+  kDemand = 16,       // argument: the client waits for completion records up to this position; count: the least
+                      // that it takes once it gives up
+  kTake = 17,         // count more drawn items were handed to the caller: now they count as sampled
+  kReturn = 18,       // count more drawn items go back to the table, uncounted
+  kRelease = 19,      // argument: first lease, count: leases that end
+  kWatch = 20,        // direct: wake me when the table has `argument` items
+  // Items.
+  kUpdate = 32,       // argument: key, value: priority
+  kDelete = 33,       // argument: key
+  kAnswer = 34        // argument: ticket; post a result for the records since the last answer
+};
+inline constexpr uint32_t kEndHasFinal = 0x100;
+
+struct SubmissionRecord {
+  uint32_t op;
+  uint32_t lane;
+  uint32_t count;
+  uint32_t flags;
+  uint64_t argument;
+  double value;
+};
+static_assert(sizeof(SubmissionRecord) == 32);
+
+enum class CompletionType : uint32_t {
+  kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill
+  kEpisode = 2,  // writer: lane, block = episode slot
+  kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, the request stands
+  kItem = 4,     // sampler: one drawn item
+  kResult = 5,   // items: argument = ticket, and the counts
+  kWatched = 6   // sampler: the watched size is reached
+};
+
+struct GrantRecord {
+  uint32_t type;
+  uint32_t lane;
+  uint32_t block;
+  uint32_t reserved;
+  uint64_t generation;
+  uint64_t start_row;
+  uint64_t padding[4];
+};
+struct DrawRecord {
+  uint32_t type;
+  uint32_t length;
+  uint64_t lease;
+  uint64_t key;
+  uint32_t block;
+  uint32_t position;
+  uint64_t block_generation;
+  uint32_t episode;
+  uint32_t times_sampled;
+  double priority;
+  double probability;
+};
+struct ResultRecord {
+  uint32_t type;
+  uint32_t reserved;
+  uint64_t ticket;
+  uint64_t updated;
+  uint64_t stale;
+  uint64_t unknown;
+  uint64_t rejected;
+  uint64_t padding[2];
+};
+union CompletionRecord {
+  uint32_t type;  // CompletionType; first in each
+  GrantRecord grant;
+  DrawRecord draw;
+  ResultRecord result;
+};
+static_assert(sizeof(GrantRecord) == 64 && sizeof(DrawRecord) == 64 && sizeof(ResultRecord) == 64);
+static_assert(sizeof(CompletionRecord) == 64);
+
+}  // namespace gear::layout

@@ -1,0 +1,161 @@
+// The control protocol: requests and replies over a SOCK_SEQPACKET Unix socket, one message each way, host byte order
+// (both ends are on one machine). A message is a ControlHeader and a body of the op's struct; a reply repeats op and
+// request_id. A reply with a status other than GEAR_OK has the error text as its body. Descriptors travel as
+// SCM_RIGHTS of the reply, in the order stated.
+#pragma once
+
+#include "layout/directory.h"
+
+namespace gear::layout {
+
+inline constexpr uint32_t kControlMagic = 0x52414547u;  // "GEAR" in memory order
+inline constexpr uint16_t kControlVersion = 1;
+inline constexpr uint32_t kControlBytesMax = 128 * 1024;
+inline constexpr uint32_t kControlTextMax = 1024;
+inline constexpr uint32_t kControlDescriptorsMax = 4;
+
+enum class ControlOp : uint16_t {
+  kHello = 1,       // HelloRequest -> HelloReply; descriptors: instance (read-only), doorbell (eventfd)
+  kTableCreate = 2, // TableCreateRequest, ColumnSpec[] -> TableReply; descriptors: directory, data (both read-only)
+  kTableOpen = 3,   // TableNameRequest -> as kTableCreate
+  kTableAttach = 4, // TableAttachRequest -> as kTableCreate
+  kTableDrop = 5,   // TableNameRequest -> nothing
+  kTableClose = 6,  // TableIdRequest -> nothing
+  kTableReset = 7,  // TableIdRequest -> nothing
+  kTableList = 8,   // nothing -> names, each NUL-terminated, as many as fit
+  kWriterOpen = 9,  // WriterOpenRequest -> ChannelReply; descriptors: channel, data (both writable)
+  kSamplerOpen = 10,  // SamplerOpenRequest -> ChannelReply; descriptor: channel
+  kItemsOpen = 11,    // TableIdRequest -> ChannelReply; descriptor: channel
+  kChannelClose = 12, // ChannelIdRequest -> nothing
+  kServerInfo = 13,   // nothing -> ServerInfoReply
+  kGoodbye = 14       // nothing -> nothing; the client is about to close the socket
+};
+
+struct ControlHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t op;
+  uint32_t request_id;
+  uint32_t body_bytes;
+  int32_t status;
+  uint32_t descriptor_count;
+};
+static_assert(sizeof(ControlHeader) == 24);
+
+struct HelloRequest {
+  uint32_t layout_version;
+  uint32_t reserved;
+  uint64_t fingerprint;
+  char name[64];
+};
+struct HelloReply {
+  uint64_t instance_id;
+  uint32_t client_id;
+  uint32_t pid;
+};
+
+struct ColumnSpec {
+  char name[kNameBytesMax + 1];
+  uint32_t dtype;
+  uint32_t rank;
+  uint32_t element_bytes;
+  uint32_t flags;
+  int64_t shape[kRankMax];
+};
+static_assert(sizeof(ColumnSpec) == 336);
+
+struct TableCreateRequest {
+  char name[kNameBytesMax + 1];
+  uint64_t capacity_items;
+  uint64_t capacity_steps;
+  uint64_t episode_steps_max;
+  uint32_t column_count;
+  uint32_t item_policy;
+  uint32_t item_length;
+  uint32_t item_period;
+  uint32_t short_episodes;
+  uint32_t sampler;
+  uint32_t remover;
+  uint32_t max_times_sampled;
+  double priority_alpha;
+  double priority_epsilon;
+  LimiterRecord limiter;
+  uint32_t lanes_max;
+  uint32_t block_steps;
+  uint32_t window_before_max;
+  uint32_t window_after_max;
+  uint32_t memory;
+  uint32_t huge_pages;
+  uint32_t populate;
+  uint32_t lock;
+  int32_t numa_node;
+  uint32_t lease_timeout_ms;
+};
+struct TableNameRequest {
+  char name[kNameBytesMax + 1];
+};
+struct TableAttachRequest {
+  uint64_t table_id;
+  uint8_t secret[16];
+};
+struct TableIdRequest {
+  uint64_t table_id;
+};
+struct TableReply {
+  uint64_t table_id;
+  uint64_t directory_bytes;
+  uint64_t data_bytes;
+  uint8_t secret[16];
+};
+struct WriterOpenRequest {
+  uint64_t table_id;
+  uint32_t lanes;
+  uint32_t reserved;
+};
+struct SamplerOpenRequest {
+  uint64_t table_id;
+  uint64_t seed;
+  uint32_t direct;         // 1: this channel only watches
+  uint32_t prefetch;
+  uint32_t batch_rows_max;
+  uint32_t batches_max;
+};
+struct ChannelReply {
+  uint32_t channel_id;
+  uint32_t reserved;
+  uint64_t channel_bytes;
+};
+struct ChannelIdRequest {
+  uint32_t channel_id;
+  uint32_t reserved;
+};
+struct ServerInfoReply {
+  uint32_t pid;
+  uint32_t version;
+  uint32_t layout_version;
+  uint32_t clients;
+  uint64_t fingerprint;
+  uint64_t instance_id;
+  uint64_t uptime_ns;
+  uint32_t tables;
+  uint32_t writers;
+  uint32_t samplers;
+  uint32_t reserved;
+  uint64_t records;
+  uint64_t wakeups;
+  char event_loop[16];
+};
+
+// The 48 bytes behind the 64 printable bytes of a table handle (base64url).
+struct HandleBytes {
+  uint32_t magic;        // kHandleMagic
+  uint32_t version;      // kControlVersion
+  uint64_t instance_id;  // finds the server: it listens on the abstract socket "gear/" and this in hex
+  uint64_t table_id;
+  uint8_t secret[16];
+  uint64_t checksum;     // FNV-1a of the bytes before
+};
+static_assert(sizeof(HandleBytes) == 48);
+inline constexpr uint32_t kHandleMagic = 0x484c4247u;
+
+}  // namespace gear::layout

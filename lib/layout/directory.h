@@ -1,0 +1,215 @@
+// The directory segment of a table: everything about it but the steps themselves.
+//
+// The conductor alone writes it; clients map it read-only. From offset 0:
+//
+//   TableHeader | ColumnRecord[column_count] | LaneRecord[lanes_max] | BlockRecord[block_count]
+//   | mark[block_count * block_steps] | ItemRecord[item_slots] | EpisodeRecord[episode_slots] | indexes
+//
+// each at the offset that the header gives.
+#pragma once
+
+#include "layout/segment.h"
+
+namespace gear::layout {
+
+inline constexpr uint32_t kRankMax = 8;
+inline constexpr uint32_t kColumnsMax = 256;
+inline constexpr uint32_t kNameBytesMax = 255;
+inline constexpr uint32_t kIndexesMax = 4;
+
+enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3 };
+
+// One selector's memory within the directory; see layout/index.h.
+struct IndexRecord {
+  uint32_t selector;  // gear_selector
+  uint32_t reserved;
+  uint64_t offset;    // from the start of the directory
+  uint64_t bytes;
+  double alpha;
+  double epsilon;
+};
+static_assert(sizeof(IndexRecord) == 40);
+
+struct LimiterRecord {
+  double samples_per_insert;
+  int64_t min_size;
+  double min_diff;
+  double max_diff;
+};
+static_assert(sizeof(LimiterRecord) == 32);
+
+// Conductor writes (relaxed; `items` and `epoch` with release), everyone reads. Single words are exact; two words
+// read one after the other may be from different moments.
+struct TableCounters {
+  uint64_t items;       // = inserts - deletes
+  uint64_t inserts;
+  uint64_t samples;     // leased draws handed to a caller
+  uint64_t deletes;
+  uint64_t steps;
+  uint64_t episodes;
+  uint64_t evictions;
+  uint64_t blocks_free;
+  uint64_t lanes_open;
+  double priority_max;  // largest raw priority ever given; 0 when none
+  uint64_t epoch;       // resets so far
+  uint64_t reserved[5];
+};
+static_assert(sizeof(TableCounters) == 128);
+
+struct TableHeader {
+  SegmentHeader segment;
+
+  // Constant once the directory is handed out.
+  char name[kNameBytesMax + 1];
+  uint64_t table_id;
+  uint64_t directory_bytes;
+  uint64_t data_bytes;
+  uint64_t capacity_items;
+  uint64_t capacity_steps;
+  uint64_t episode_steps_max;
+  uint32_t column_count;
+  uint32_t step_column_count;
+  uint32_t item_policy;
+  uint32_t item_length;
+  uint32_t item_period;
+  uint32_t short_episodes;
+  uint32_t item_steps_max;   // longest item range; what a window of length 0 becomes
+  uint32_t max_times_sampled;
+  uint32_t window_before_max;
+  uint32_t window_after_max;
+  uint32_t lanes_max;
+  uint32_t block_steps;
+  uint32_t block_count;
+  uint32_t item_slots;       // = capacity_items
+  uint32_t slot_bits;        // bits of a key that hold the slot
+  uint32_t episode_slots;    // 0 without per-episode columns
+  uint32_t memory;           // gear_memory
+  uint32_t direct_allowed;
+  uint32_t lease_timeout_ms;
+  uint32_t presence_bytes;   // of the presence bits of one row
+  uint64_t block_bytes;
+  uint64_t presence_offset;  // of the presence bits within a block
+  uint64_t episode_cell_bytes; // stride of the per-episode cells of one episode slot
+  uint64_t columns_offset;   // offsets from the start of the directory
+  uint64_t lanes_offset;
+  uint64_t blocks_offset;
+  uint64_t marks_offset;
+  uint64_t items_offset;
+  uint64_t episodes_offset;
+  uint64_t data_blocks_offset;   // offsets from the start of the data segment
+  uint64_t data_episodes_offset;
+  uint32_t index_count;
+  uint32_t sampler_index;
+  uint32_t remover_index;
+  uint32_t reserved_count;
+  IndexRecord indexes[kIndexesMax];
+
+  // Conductor writes, everyone reads.
+  alignas(kContentionBytes) uint32_t state;  // TableState; release
+  uint32_t reserved_state;
+  LimiterRecord limiter;
+  alignas(kContentionBytes) TableCounters counters;
+};
+static_assert(sizeof(TableHeader) % kContentionBytes == 0);
+
+// Constant.
+struct ColumnRecord {
+  char name[kNameBytesMax + 1];
+  uint32_t dtype;          // gear_dtype
+  uint32_t rank;
+  uint32_t element_bytes;
+  uint32_t flags;          // GEAR_COLUMN_...
+  int64_t shape[kRankMax];
+  uint64_t cell_bytes;
+  uint64_t offset;         // within a block (rows are contiguous), or within an episode slot's cells
+  uint64_t reserved[2];
+};
+static_assert(sizeof(ColumnRecord) == 368);
+
+// A lane is a stream of rows numbered from 0, kept in a chain of blocks. Conductor writes; for status and adoption.
+struct LaneRecord {
+  uint32_t state;           // 0 free, 1 open
+  uint32_t channel;         // its writer
+  uint32_t tail_block;      // newest block with a row, or kNone
+  uint32_t open_episode;    // slot of the open episode's cells, or kNone
+  uint64_t next_row;        // rows admitted so far
+  uint64_t episode_row;     // first row of the open episode; = next_row when none is open
+};
+static_assert(sizeof(LaneRecord) == 32);
+
+// A run of block_steps rows of one lane.
+//
+// generation: odd while the block belongs to a lane, even while it is free. The conductor adds one when it grants the
+// block and one when it takes it back, before any later writer can store into it. A reader that saw an odd
+// generation, copied, and after fence_copy_before_check sees the same one, copied rows of that lane only.
+// rows: published after the marks of those rows, and after the writer's stores, which the conductor acquired through
+// the ring: who observes `rows` sees that many whole rows.
+// next, previous: set once while the block has its generation, and cleared to kNone when that neighbour is taken back.
+struct BlockRecord {
+  uint64_t generation;
+  uint64_t start_row;
+  uint32_t lane;
+  uint32_t rows;
+  uint32_t previous;
+  uint32_t next;
+};
+static_assert(sizeof(BlockRecord) == 32);
+
+// One mark a row: its place in its episode. Conductor writes it before the row is published through BlockRecord::rows;
+// the two end flags are added to the last step's mark when the episode ends (release).
+//
+// Rows r and r+1 of a lane belong to one episode exactly when step(r+1) == step(r) + 1.
+inline constexpr uint32_t kMarkFinal = 1u << 31;       // no step: the final observation, presence bits tell which
+inline constexpr uint32_t kMarkTerminated = 1u << 30;  // this step was the last, and terminal
+inline constexpr uint32_t kMarkTruncated = 1u << 29;   // this step was the last, cut off
+inline constexpr uint32_t kMarkStepMask = kMarkTruncated - 1;
+inline constexpr uint64_t kEpisodeStepsLimit = kMarkStepMask - 1;
+
+constexpr uint32_t mark_step(uint32_t mark) { return mark & kMarkStepMask; }
+
+// What a sampler draws: rows [position, position + length) counted from the begin of `block`, running on in the blocks
+// that follow it. Always steps of one episode.
+//
+// generation: odd while the item is in the table. The conductor makes it even, changes the rest, and publishes the
+// next odd one: who reads the same odd value before and after has one item's fields. priority and times_sampled
+// change in place; each is one word.
+struct ItemRecord {
+  uint64_t generation;
+  uint32_t block;
+  uint32_t position;
+  uint32_t length;
+  uint32_t episode;        // episode slot, kNone without per-episode columns
+  uint32_t times_sampled;
+  uint32_t flags;          // kItemShort
+  double priority;         // raw
+};
+static_assert(sizeof(ItemRecord) == 40);
+inline constexpr uint32_t kItemShort = 1u;
+
+// The per-episode cells of one episode; conductor writes. generation as in BlockRecord; `given` is published after the
+// cells.
+struct EpisodeRecord {
+  uint64_t generation;
+  uint32_t given;
+  uint32_t lane;
+};
+static_assert(sizeof(EpisodeRecord) == 16);
+
+// key = node (8 bits, 0 here) | generation of the item | slot (slot_bits)
+constexpr uint64_t make_key(uint64_t generation, uint32_t slot, uint32_t slot_bits) {
+  return ((generation << slot_bits) | slot) & 0x00ffffffffffffffu;
+}
+constexpr uint32_t key_slot(uint64_t key, uint32_t slot_bits) {
+  return static_cast<uint32_t>(key & ((uint64_t{1} << slot_bits) - 1));
+}
+
+template <typename T>
+T* at_offset(void* base, uint64_t offset) {
+  return reinterpret_cast<T*>(static_cast<char*>(base) + offset);
+}
+template <typename T>
+const T* at_offset(const void* base, uint64_t offset) {
+  return reinterpret_cast<const T*>(static_cast<const char*>(base) + offset);
+}
+
+}  // namespace gear::layout

@@ -1,0 +1,39 @@
+// One number that changes whenever any shared struct does.
+#pragma once
+
+#include "layout/channel.h"
+#include "layout/control.h"
+#include "layout/directory.h"
+#include "layout/index.h"
+#include "layout/instance.h"
+
+namespace gear::layout {
+
+namespace detail {
+template <typename... Values>
+constexpr uint64_t hash_values(Values... values) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  ((hash = (hash ^ static_cast<uint64_t>(values)) * 0x100000001b3u), ...);
+  return hash;
+}
+}  // namespace detail
+
+inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
+    kLayoutVersion, sizeof(SegmentHeader), offsetof(SegmentHeader, fingerprint),
+    sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state), sizeof(TableHeader),
+    offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, state),
+    offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
+    sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),
+    sizeof(LaneRecord), sizeof(BlockRecord), offsetof(BlockRecord, rows),
+    offsetof(BlockRecord, next), sizeof(ItemRecord), offsetof(ItemRecord, priority),
+    sizeof(EpisodeRecord), kMarkFinal, kMarkTerminated, kMarkTruncated, sizeof(UniformIndex),
+    sizeof(FifoIndex), offsetof(FifoIndex, head), sizeof(SumTreeIndex),
+    offsetof(SumTreeIndex, total), kSumTreeFanOut, sizeof(ChannelHeader),
+    offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted),
+    offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
+    offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
+    offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, lease),
+    offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
+    sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest));
+
+}  // namespace gear::layout

@@ -1,0 +1,27 @@
+// The instance segment: one per server, mapped read-only by every client.
+#pragma once
+
+#include "layout/segment.h"
+
+namespace gear::layout {
+
+// How deeply the conductor sleeps. A client that published a record looks at it, after a full fence, and writes
+// to its doorbell (an eventfd) only if the conductor would not see the record soon enough by itself.
+enum class ConductorState : uint32_t {
+  kAwake = 0,   // polls the rings now
+  kDrowsy = 1,  // polls them every kDrowsyPollNs; ring only for what somebody waits for
+  kAsleep = 2   // sleeps until a doorbell rings
+};
+inline constexpr int64_t kDrowsyPollNs = 200'000;
+
+struct InstanceSegment {
+  SegmentHeader segment;
+  // Conductor writes, clients read.
+  alignas(kContentionBytes) uint32_t conductor_state;
+  uint32_t pid;
+  alignas(kContentionBytes) uint64_t started_ns;
+  uint64_t reserved[7];
+};
+static_assert(sizeof(InstanceSegment) == 3 * kContentionBytes);
+
+}  // namespace gear::layout
