@@ -1,0 +1,52 @@
+# Verbs only; CMake does the work. Variables: PRESET PREFIX DESTDIR JOBS DEMO_ARGS CTEST_ARGS BENCH_QUICK
+
+PRESET ?= release
+PREFIX ?= /usr/local
+JOBS ?= 2
+BUILD := build/$(PRESET)
+CTEST := ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_ARGS)
+
+.PHONY: help setup build demo check check-fast bench sanitize install format clean abi-baseline
+.DEFAULT_GOAL := help
+
+help: ## Print this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r verb text; do \
+	  printf '  make %-13s %s\n' "$$verb" "$$text"; done
+
+setup: ## Install the Debian packages that are missing and make .venv
+	@scripts/setup.sh
+	@scripts/python_env.sh base || test $$? -eq 3
+
+build: ## Configure and build PRESET (release: RelWithDebInfo, -O3)
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) -j$(JOBS)
+
+demo: setup build ## Actors and a learner share trajectories through geard (DEMO_ARGS="--env ...")
+	@scripts/python_env.sh
+	@.venv/bin/python bindings/python/examples/demo.py $(DEMO_ARGS)
+
+check: setup build ## Every test
+	@scripts/python_env.sh || test $$? -eq 3
+	@$(CTEST) --test-dir $(BUILD)
+
+check-fast: setup build ## The tests that take seconds
+	@$(CTEST) --test-dir $(BUILD) -LE '^(slow|stress)$$'
+
+bench: setup build ## Measure every row against its baseline (BENCH_QUICK=1: under 40 s)
+	@mkdir -p build/bench
+	@$(BUILD)/gear_bench
+
+sanitize: setup ## Tests under address, undefined and thread sanitizers
+	@scripts/sanitize.sh $(JOBS)
+
+install: build ## Install to PREFIX (/usr/local) under DESTDIR
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
+
+format: ## clang-format the sources
+	@scripts/format.sh
+
+abi-baseline: build ## Accept today's ABI as the one that must not break
+	@/usr/bin/env python3 tests/abi/abi.py baseline . $(BUILD)/libgear.so
+
+clean: ## Remove build/
+	@rm -rf build

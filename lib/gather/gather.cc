@@ -1,0 +1,152 @@
+#include "gather/gather.h"
+
+#include <cstring>
+
+#include "gather/copy_payload.h"
+#include "gather/window.h"
+
+namespace gear {
+
+namespace {
+
+// Rows ahead that gather_rows prefetches, and bytes of a window worth asking for: beyond them the processor's own
+// prefetcher follows the copy.
+constexpr uint32_t kRowsAhead = 6;
+constexpr uint64_t kPrefetchBytesMax = 1024;
+constexpr uint64_t kLineBytes = 64;
+
+// From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever the item says.
+bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor, AnchorRow* at) {
+  const layout::TableHeader& header = *table.header;
+  if (item.block >= header.block_count || item.position >= header.block_steps ||
+      anchor >= item.length) {
+    return false;
+  }
+  enter(table, item.block, item.block_generation, &at->place);
+  // Also checked after the copy; here it saves the copy.
+  if (peek(table.blocks[item.block].generation) != item.block_generation) return false;
+
+  uint64_t position = uint64_t{item.position} + anchor;
+  for (uint32_t walked = 0; position >= header.block_steps; ++walked) {
+    if (walked >= header.block_count) return false;
+    if (follow(table, Link::kNext, &at->place) != Walk::kThere) return false;
+    position -= header.block_steps;
+  }
+  if (position >= at->place.rows) return false;
+  uint32_t mark = mark_at(table, at->place.block, position);
+  if ((mark & layout::kMarkFinal) != 0) return false;
+
+  at->position = static_cast<uint32_t>(position);
+  at->step = layout::mark_step(mark);
+  at->known_end = 1;
+  at->item_end = int64_t{item.length} - anchor;
+  at->reach_end = at->item_end + header.window_after_max;
+  return true;
+}
+
+// Whether all rows of the window are steps of the episode and lie in the anchor's block: the common case, one copy.
+inline bool lies_inside(const TableView& table, const WindowPlan& window, AnchorRow* at) {
+  int64_t begin = window.offset;
+  int64_t end = begin + window.length;
+  if (begin < 0 && (begin + at->position < 0 || begin + at->step < 0)) return false;
+  if (end > (window.item_range ? at->item_end : at->reach_end)) return false;
+  if (end <= at->known_end) return true;
+  int64_t last = end - 1 + at->position;
+  if (last >= at->place.rows) return false;
+  uint32_t mark = mark_at(table, at->place.block, static_cast<uint64_t>(last));
+  if ((mark & layout::kMarkFinal) != 0) return false;
+  if (layout::mark_step(mark) != at->step + (end - 1)) return false;
+  at->known_end = end;
+  return true;
+}
+
+inline const char* first_cell(const TableView& table, const WindowPlan& window, uint32_t block,
+                              int64_t position) {
+  return table.block_data(block) + window.column_offset +
+         static_cast<uint64_t>(position) * window.cell_bytes;
+}
+
+inline void gather_inside(const TableView& table, const WindowPlan& window, const AnchorRow& at,
+                          uint32_t row, const WindowBuffer& buffer) {
+  int64_t position = int64_t{at.position} + window.offset;
+  copy_payload(cells_of(window, buffer, row),
+               first_cell(table, window, at.place.block, position),
+               window.length * window.cell_bytes);
+  uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
+  if (window.length == 1) {
+    *mask = 1;
+  } else {
+    memset(mask, 1, window.length);
+  }
+  buffer.lengths[row] = window.length;
+}
+
+// A direct draw holds nothing: while its item is in the table, the item's blocks, those within reach and its episode's
+// cells stay. A pinned draw keeps them whatever becomes of the item.
+inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
+  return item.item_generation == kItemPinned ||
+         (item.slot < table.header->item_slots &&
+          peek(table.items[item.slot].generation) == item.item_generation);
+}
+
+}  // namespace
+
+GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& plan,
+                         const DrawnItem& item, uint32_t anchor, uint32_t row,
+                         const WindowBuffer* buffers) {
+  AnchorRow at;
+  if (!find_anchor(table, item, anchor, &at)) return GatherOutcome::kMoved;
+  const WindowBuffer* buffer = buffers;
+  for (const WindowPlan& window : plan) {
+    bool kept = true;
+    if (window.per_episode) {
+      kept = gather_episode_cell(table, window, item.episode, row, *buffer);
+    } else if (lies_inside(table, window, &at)) {
+      gather_inside(table, window, at, row, *buffer);
+    } else {
+      kept = gather_window(table, window, at, row, *buffer);
+    }
+    if (!kept) return GatherOutcome::kMoved;
+    ++buffer;
+  }
+  // One check for all copies from the anchor's block; copies from other blocks were checked when they were left.
+  bool kept = unchanged(table, at.place) && item_unchanged(table, item);
+  return kept ? GatherOutcome::kGathered : GatherOutcome::kMoved;
+}
+
+void prefetch_row(const TableView& table, const std::vector<WindowPlan>& plan,
+                  const DrawnItem& item, uint32_t anchor) {
+  const layout::TableHeader& header = *table.header;
+  if (item.block >= header.block_count) return;
+  __builtin_prefetch(&table.blocks[item.block]);
+  uint64_t position = uint64_t{item.position} + anchor;
+  // Rows in later blocks are found by following links, which may not be here yet.
+  if (position >= header.block_steps) return;
+  __builtin_prefetch(&table.marks[uint64_t{item.block} * header.block_steps + position]);
+  for (const WindowPlan& window : plan) {
+    if (window.per_episode) continue;
+    int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(position) + window.offset);
+    if (begin >= header.block_steps) continue;
+    uint64_t bytes = std::min(window.length * window.cell_bytes, kPrefetchBytesMax);
+    const char* cell = first_cell(table, window, item.block, begin);
+    // A prefetch past the block, or past the mapping, does nothing.
+    for (uint64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(cell + at);
+  }
+}
+
+uint32_t gather_rows(const TableView& table, const std::vector<WindowPlan>& plan,
+                     const DrawnItem* items, const uint32_t* anchors, uint32_t count,
+                     uint32_t first_row, const WindowBuffer* buffers, GatherOutcome* outcomes) {
+  uint32_t moved = 0;
+  uint32_t fetched = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    for (; fetched < count && fetched <= i + kRowsAhead; ++fetched) {
+      prefetch_row(table, plan, items[fetched], anchors[fetched]);
+    }
+    outcomes[i] = gather_row(table, plan, items[i], anchors[i], first_row + i, buffers);
+    if (outcomes[i] == GatherOutcome::kMoved) ++moved;
+  }
+  return moved;
+}
+
+}  // namespace gear

@@ -1,0 +1,202 @@
+#include "gather/window.h"
+
+#include <cstring>
+#include <optional>
+
+#include "gather/copy_payload.h"
+
+namespace gear {
+
+using layout::kMarkFinal;
+using layout::kNone;
+using layout::mark_step;
+
+namespace {
+
+// A block of the walk, and the row (relative to the anchor) that its first row is.
+struct Visit {
+  Place place;
+  int64_t base;
+
+  int64_t rows_end() const { return base + place.rows; }
+};
+
+uint32_t mark_of(const TableView& table, const Visit& visit, int64_t row) {
+  return mark_at(table, visit.place.block, static_cast<uint64_t>(row - visit.base));
+}
+
+// Rows before the anchor belong to its episode by the step number that the anchor has.
+bool same_episode(const TableView& table, const AnchorRow& at, const Visit& visit, int64_t row) {
+  return row <= 0 || mark_step(mark_of(table, visit, row)) == at.step + row;
+}
+
+// The first row of the block before `end` that is of another episode; `end` when there is none. Once a row is of a later
+// episode all that follow are, so the test of the last one mostly suffices.
+int64_t episode_end(const TableView& table, const AnchorRow& at, const Visit& visit, int64_t end) {
+  if (end <= visit.base || same_episode(table, at, visit, end - 1)) return end;
+  int64_t inside = visit.base;
+  int64_t outside = end - 1;
+  while (inside < outside) {
+    int64_t middle = inside + (outside - inside) / 2;
+    if (same_episode(table, at, visit, middle)) {
+      inside = middle + 1;
+    } else {
+      outside = middle;
+    }
+  }
+  return inside;
+}
+
+bool is_final(const TableView& table, const Visit& visit, int64_t row) {
+  return row > 0 && row >= visit.base && (mark_of(table, visit, row) & kMarkFinal) != 0;
+}
+
+// Whether the final observation has a cell for the column.
+bool present(const TableView& table, const Visit& visit, int64_t row, uint32_t column) {
+  const layout::TableHeader& header = *table.header;
+  const char* bits = table.block_data(visit.place.block) + header.presence_offset +
+                     static_cast<uint64_t>(row - visit.base) * header.presence_bytes;
+  unsigned char byte = 0;
+  copy_payload(&byte, bits + column / 8, 1);
+  return ((byte >> (column % 8)) & 1) != 0;
+}
+
+// What of `span` a block gives.
+struct Run {
+  int64_t begin;
+  int64_t end;
+  bool last;  // nothing of the span follows in later blocks
+};
+
+Run run_in(const TableView& table, const WindowPlan& window, const AnchorRow& at,
+           const Visit& visit, const Span& span) {
+  int64_t committed_end = std::min(span.end, visit.rows_end());
+  Run run{std::max(span.begin, visit.base), episode_end(table, at, visit, committed_end), false};
+  run.last = run.end < committed_end || run.end >= span.end ||
+             visit.place.rows < table.header->block_steps;
+  if (is_final(table, visit, run.end - 1)) {
+    run.last = true;
+    if (!present(table, visit, run.end - 1, window.column)) --run.end;
+  }
+  return run;
+}
+
+bool walk_back(const TableView& table, int64_t to_row, Visit* visit) {
+  while (visit->base > to_row) {
+    // The episode has rows there, and the table keeps them while the item lives: a missing or partly filled block means
+    // that it lives no more.
+    if (follow(table, Link::kPrevious, &visit->place) != Walk::kThere) return false;
+    if (visit->place.rows != table.header->block_steps) return false;
+    visit->base -= table.header->block_steps;
+  }
+  return true;
+}
+
+// Copies the rows of `span` that exist to `to`, back to back; returns how many, nothing when a block changed hands. Each
+// turn moves on by block_steps rows, so the span bounds the walk whatever the links say.
+std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& window,
+                                  const AnchorRow& at, const Span& span, char* to) {
+  uint64_t copied = 0;
+  if (span.begin >= span.end) return 0;
+  Visit visit{at.place, -int64_t{at.position}};
+  if (!walk_back(table, span.begin, &visit)) return std::nullopt;
+  for (;;) {
+    Run run = run_in(table, window, at, visit, span);
+    if (run.begin < run.end) {
+      auto rows = static_cast<uint64_t>(run.end - run.begin);
+      const char* column = table.block_data(visit.place.block) + window.column_offset;
+      copy_payload(to + copied * window.cell_bytes,
+                   column + static_cast<uint64_t>(run.begin - visit.base) * window.cell_bytes,
+                   rows * window.cell_bytes);
+      copied += rows;
+    }
+    if (run.last) break;
+    Walk walk = follow(table, Link::kNext, &visit.place);
+    if (walk == Walk::kMoved) return std::nullopt;
+    // The block is full, and nothing was committed after it yet; what follows an item within reach is never taken back
+    // before the item is.
+    if (walk == Walk::kNoBlock) return static_cast<uint32_t>(copied);
+    visit.base += table.header->block_steps;
+  }
+  if (!unchanged(table, visit.place)) return std::nullopt;
+  return static_cast<uint32_t>(copied);
+}
+
+void fill_cells(char* to, uint64_t count, uint64_t cell_bytes, const char* edge) {
+  if (edge == nullptr) {
+    memset(to, 0, count * cell_bytes);
+    return;
+  }
+  for (uint64_t i = 0; i < count; ++i) memcpy(to + i * cell_bytes, edge, cell_bytes);
+}
+
+// Everything of the row around the `count` cells that exist from `begin` on.
+void pad_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t row,
+             const WindowBuffer& buffer) {
+  char* cells = cells_of(window, buffer, row);
+  uint64_t bytes = window.cell_bytes;
+  uint32_t end = begin + count;
+  bool edge = window.fill == GEAR_FILL_EDGE && count > 0;
+  fill_cells(cells, begin, bytes, edge ? cells + begin * bytes : nullptr);
+  fill_cells(cells + end * bytes, window.length - end, bytes,
+             edge ? cells + (end - 1) * bytes : nullptr);
+
+  uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
+  memset(mask, 0, begin);
+  memset(mask + begin, 1, count);
+  memset(mask + end, 0, window.length - end);
+  buffer.lengths[row] = count;
+}
+
+}  // namespace
+
+bool gather_window(const TableView& table, const WindowPlan& window, const AnchorRow& at,
+                   uint32_t row, const WindowBuffer& buffer) {
+  Span span = span_of(window, at);
+  span.begin = std::max(span.begin, -int64_t{at.step});
+  char* cells = cells_of(window, buffer, row);
+
+  uint32_t begin = 0;
+  if (window.pad != GEAR_PAD_RIGHT && span.begin < span.end) {
+    begin = static_cast<uint32_t>(span.begin - window.offset);
+  }
+  std::optional<uint32_t> copied =
+      copy_rows(table, window, at, span, cells + begin * window.cell_bytes);
+  if (!copied) return false;
+  if (window.pad == GEAR_PAD_LEFT && begin + *copied < window.length) {
+    // Where the episode ends was not known before the copy.
+    uint32_t aligned = window.length - *copied;
+    memmove(cells + aligned * window.cell_bytes, cells + begin * window.cell_bytes,
+            *copied * window.cell_bytes);
+    begin = aligned;
+  }
+  pad_row(window, begin, *copied, row, buffer);
+  return true;
+}
+
+bool gather_episode_cell(const TableView& table, const WindowPlan& window, uint32_t episode,
+                         uint32_t row, const WindowBuffer& buffer) {
+  const layout::TableHeader& header = *table.header;
+  if (episode == kNone) {
+    pad_row(window, 0, 0, row, buffer);
+    return true;
+  }
+  if (episode >= header.episode_slots) return false;
+  const layout::EpisodeRecord& record = table.episodes[episode];
+  uint64_t generation = observe(record.generation);
+  if (generation % 2 == 0) return false;
+  // Acquire: the cells are whole when `given` is seen.
+  bool given = observe(record.given) != 0;
+  if (given) {
+    copy_payload(cells_of(window, buffer, row),
+                 table.data + header.data_episodes_offset +
+                     uint64_t{episode} * header.episode_cell_bytes + window.column_offset,
+                 window.cell_bytes);
+  }
+  fence_copy_before_check();
+  if (peek(record.generation) != generation) return false;
+  pad_row(window, 0, given ? 1 : 0, row, buffer);
+  return true;
+}
+
+}  // namespace gear

@@ -1,0 +1,43 @@
+// One window of one row, where it does not simply lie within a block.
+#pragma once
+
+#include "gather/chain.h"
+#include "gather/gather.h"
+
+namespace gear {
+
+// The drawn step, found once for all windows of a row. Rows are counted relative to it.
+struct AnchorRow {
+  Place place;
+  uint32_t position;  // in the block
+  uint32_t step;      // of the episode
+  int64_t known_end;  // rows [0, known_end) are steps of the episode and lie in the block; the caller raises it
+  int64_t item_end;   // where the item's steps end
+  int64_t reach_end;  // where what the table keeps for the item ends
+};
+
+// Rows [begin, end) that a window may show, before commits and the episode's end are looked at.
+struct Span {
+  int64_t begin;
+  int64_t end;
+};
+
+inline Span span_of(const WindowPlan& window, const AnchorRow& at) {
+  int64_t end = window.item_range ? at.item_end : at.reach_end;
+  return {window.offset, std::min(int64_t{window.offset} + window.length, end)};
+}
+
+// Where row `row` of the batch begins in a window's buffer.
+inline char* cells_of(const WindowPlan& window, const WindowBuffer& buffer, uint32_t row) {
+  return buffer.data + uint64_t{row} * window.length * window.cell_bytes;
+}
+
+// Writes data, padding, mask and length of the row; false when a block changed hands. O(length + blocks walked).
+bool gather_window(const TableView& table, const WindowPlan& window, const AnchorRow& at,
+                   uint32_t row, const WindowBuffer& buffer);
+
+// The same for the cell of a per-episode column, of the episode in slot `episode`.
+bool gather_episode_cell(const TableView& table, const WindowPlan& window, uint32_t episode,
+                         uint32_t row, const WindowBuffer& buffer);
+
+}  // namespace gear

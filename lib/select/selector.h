@@ -1,0 +1,58 @@
+// Selectors: which item is next. One file a selector, one line in registry.cc.
+//
+// Concurrency: a Selector is the conductor's end of an index in the directory; the conductor alone calls it. It writes
+// the shared index so that a direct sampler (select/direct.h) that reads at the same time sees whole words, though
+// perhaps from different moments; every slot it can arrive at is below the capacity.
+//
+// Slots are item slots of the table, below the index's capacity. A slot is inserted at most once at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "layout/directory.h"
+
+namespace gear {
+
+struct Pick {
+  uint32_t slot;
+  double probability;  // of this pick, under the index as it was
+};
+
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  // priority is raw: finite and not negative, which the caller has checked.
+  virtual void insert(uint32_t slot, double priority) = 0;
+  // Undoes a removal: the slot is where it would be had it not been removed; fifo puts it first.
+  virtual void restore(uint32_t slot, double priority) = 0;
+  virtual void remove(uint32_t slot) = 0;
+  virtual void update(uint32_t slot, double priority) = 0;
+  // For many updates in a row: between begin and end, picks are not allowed and inner nodes may lag.
+  virtual void begin_updates() {}
+  virtual void end_updates() {}
+  // False when nothing can be picked (no item, or all of weight 0). The item stays.
+  virtual bool pick(Rng& rng, Pick* pick) = 0;
+  virtual uint64_t count() const = 0;
+  virtual void clear() = 0;
+};
+
+// Bytes that the index of a gear_selector needs for `capacity` slots, a multiple of 128; 0 for an unknown selector.
+uint64_t selector_index_bytes(uint32_t selector, uint64_t capacity);
+
+// Writes an empty index into zeroed memory at record.offset of the directory.
+void format_index(const layout::IndexRecord& record, void* directory, uint64_t capacity);
+
+// The conductor's end of a formatted index. The directory must outlive it.
+std::unique_ptr<Selector> open_selector(const layout::IndexRecord& record, void* directory);
+
+// (priority + epsilon)^alpha; 0 for priority 0 without epsilon, whatever alpha. Schaul et al. 2016, eq. 1.
+double priority_weight(double priority, double alpha, double epsilon);
+
+// Finite and not negative.
+bool priority_valid(double priority);
+
+}  // namespace gear

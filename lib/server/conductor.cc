@@ -1,0 +1,119 @@
+#include "server/conductor.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace gear {
+
+namespace {
+constexpr int64_t kTickNs = 100'000'000;
+}
+
+size_t Conductor::poll() {
+  size_t done = 0;
+  for (size_t i = 0; i < ports_.size();) {
+    Port& port = *ports_[i];
+    size_t worked = port.work();
+    done += worked;
+    if (worked > 0 && port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
+    if (worked > 0 && port.broken()) offenders_.push_back(port.session());
+    if (port.finished()) {
+      retire(i);
+      ++done;
+    } else {
+      ++i;
+    }
+  }
+  return done;
+}
+
+void Conductor::tick(int64_t now_ns) {
+  if (now_ns < tick_due_) return;
+  tick_due_ = INT64_MAX;
+  for (const auto& port : ports_) {
+    port->tick(now_ns);
+    if (port->wants_tick()) tick_due_ = now_ns + kTickNs;
+  }
+}
+
+void Conductor::retire(size_t index) {
+  records_retired_ += ports_[index]->records_taken();
+  ports_[index]->give_up();
+  ports_[index] = std::move(ports_.back());
+  ports_.pop_back();
+}
+
+void Conductor::add_table(std::shared_ptr<Table> table) { tables_.push_back(std::move(table)); }
+
+std::shared_ptr<Table> Conductor::find_table(const std::string& name) const {
+  for (const auto& table : tables_) {
+    if (name == table->name()) return table;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Table> Conductor::find_table(uint64_t id) const {
+  for (const auto& table : tables_) {
+    if (id == table->id()) return table;
+  }
+  return nullptr;
+}
+
+void Conductor::end_ports_of(const Table& table, int status) {
+  for (const auto& port : ports_) {
+    if (&port->table() == &table) port->end(status);
+  }
+}
+
+void Conductor::close_table(Table& table) {
+  if (table.state() != layout::TableState::kOpen) return;
+  table.set_state(layout::TableState::kClosed);
+  end_ports_of(table, GEAR_ECLOSED);
+}
+
+void Conductor::drop_table(Table& table) {
+  table.set_state(layout::TableState::kDropped);
+  end_ports_of(table, GEAR_EDROPPED);
+  // Ports keep the table until their clients close them.
+  std::erase_if(tables_, [&table](const auto& one) { return one.get() == &table; });
+}
+
+Port* Conductor::add_port(std::unique_ptr<Port> port) {
+  ports_.push_back(std::move(port));
+  return ports_.back().get();
+}
+
+Port* Conductor::find_port(uint32_t id) const {
+  for (const auto& port : ports_) {
+    if (port->id() == id) return port.get();
+  }
+  return nullptr;
+}
+
+void Conductor::close_ports_of(uint64_t session) {
+  for (const auto& port : ports_) {
+    if (port->session() == session) port->begin_close();
+  }
+}
+
+size_t Conductor::port_count(layout::ChannelKind kind) const {
+  return static_cast<size_t>(std::count_if(ports_.begin(), ports_.end(), [kind](const auto& port) {
+    return port->kind() == kind;
+  }));
+}
+
+uint64_t Conductor::next_offender() {
+  if (offenders_.empty()) return 0;
+  uint64_t session = offenders_.back();
+  offenders_.pop_back();
+  return session;
+}
+
+uint64_t Conductor::records() const {
+  uint64_t records = records_retired_;
+  for (const auto& port : ports_) records += port->records_taken();
+  return records;
+}
+
+}  // namespace gear

@@ -1,0 +1,55 @@
+// The conductor: owns the tables and the ports, and alone changes a table.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "server/port.h"
+#include "table/table.h"
+
+namespace gear {
+
+// One thread, throughout. Ports are polled in turn, a bounded number of records each, so none starves another.
+class Conductor {
+ public:
+  // Polls every port once. Returns how much was done; 0 means that all rings were empty, or wait for a table to change.
+  size_t poll();
+
+  // The moment tick is due next, or INT64_MAX.
+  int64_t tick_due() const { return tick_due_; }
+  void tick(int64_t now_ns);
+
+  void add_table(std::shared_ptr<Table> table);
+  std::shared_ptr<Table> find_table(const std::string& name) const;
+  std::shared_ptr<Table> find_table(uint64_t id) const;
+  // In order of creation.
+  const std::vector<std::shared_ptr<Table>>& tables() const { return tables_; }
+  void close_table(Table& table);
+  void drop_table(Table& table);
+
+  Port* add_port(std::unique_ptr<Port> port);
+  Port* find_port(uint32_t id) const;
+  void close_ports_of(uint64_t session);
+  size_t port_count(layout::ChannelKind kind) const;
+  size_t port_count() const { return ports_.size(); }
+
+  // A session whose client broke the protocol since the last call, or 0.
+  uint64_t next_offender();
+
+  uint64_t records() const;
+
+ private:
+  void retire(size_t index);
+  void end_ports_of(const Table& table, int status);
+
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::shared_ptr<Table>> tables_;
+  std::vector<uint64_t> offenders_;
+  int64_t tick_due_ = INT64_MAX;
+  uint64_t records_retired_ = 0;
+};
+
+}  // namespace gear

@@ -1,0 +1,118 @@
+#include "server/instance.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "shm/message.h"
+
+namespace gear {
+namespace {
+
+// A path's identity is the same for every server that serves it: the segments of a dead one can be found by it.
+uint64_t identity_of(const std::string& path) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char byte : path) hash = (hash ^ byte) * 0x100000001b3u;
+  return (hash ^ getuid()) * 0x100000001b3u;
+}
+
+uint64_t random_identity() {
+  uint64_t id = 0;
+  while (id == 0) {
+    if (getrandom(&id, sizeof id, 0) != sizeof id) id = static_cast<uint64_t>(now_ns());
+  }
+  return id;
+}
+
+std::string absolute(const std::string& path) {
+  size_t slash = path.rfind('/');
+  std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
+  char resolved[PATH_MAX];
+  if (realpath(folder.c_str(), resolved) == nullptr) return path;
+  return std::string(resolved) + "/" + file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options) {
+  std::unique_ptr<Instance> instance(new Instance());
+  instance->id_ = random_identity();
+  if (!options.socket_path.empty()) {
+    std::string path = absolute(options.socket_path);
+    GEAR_TRY(instance->lock(path));
+    instance->id_ = identity_of(path);
+    size_t removed = remove_segments_of(instance->id_);
+    if (removed > 0) {
+      log(LogLevel::kWarning, "removed %zu segments that a dead server of %s left", removed, path.c_str());
+    }
+    GEAR_TRY(instance->listen(path));
+  }
+  instance->abstract_name_ =
+      format("gear/%016llx", static_cast<unsigned long long>(instance->id_));
+  Result<Descriptor> abstract = listen_abstract(instance->abstract_name_);
+  if (!abstract.ok()) return abstract.status();
+  instance->abstract_listener_ = abstract.take();
+
+  MemoryOptions memory;
+  memory.memory = options.memory;
+  Result<Segment> segment =
+      Segment::create("start server", layout::SegmentKind::kInstance,
+                      sizeof(layout::InstanceSegment), instance->id_, 0, memory);
+  if (!segment.ok()) return segment.status();
+  instance->segment_ = segment.take();
+  instance->words()->pid = static_cast<uint32_t>(getpid());
+  instance->words()->started_ns = static_cast<uint64_t>(now_ns());
+  instance->segment_.publish_magic();
+  return instance;
+}
+
+Instance::~Instance() {
+  if (path_listener_.valid()) unlink(path_.c_str());
+  // While the lock is still held: who opens the file after this makes a new one.
+  if (lock_.valid()) unlink(lock_path_.c_str());
+}
+
+Status Instance::lock(const std::string& path) {
+  std::string lock_path = path + ".lock";
+  for (;;) {
+    Descriptor file(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.valid()) return system_error(errno, "open the lock " + lock_path);
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      char pid[32] = {};
+      [[maybe_unused]] ssize_t got = pread(file.get(), pid, sizeof pid - 1, 0);
+      return error(GEAR_EADDRINUSE, "a server already serves %s (process %d); stop it, or give another socket",
+                   path.c_str(), atoi(pid));
+    }
+    struct stat held, named;
+    bool current = fstat(file.get(), &held) == 0 && stat(lock_path.c_str(), &named) == 0 &&
+                   held.st_ino == named.st_ino && held.st_dev == named.st_dev;
+    if (!current) continue;  // its last holder removed the file between open and lock
+    std::string pid = format("%d\n", getpid());
+    if (ftruncate(file.get(), 0) != 0 ||
+        pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+      return system_error(errno, "write the lock " + lock_path);
+    }
+    lock_ = std::move(file);
+    lock_path_ = lock_path;
+    return {};
+  }
+}
+
+Status Instance::listen(const std::string& path) {
+  Result<Descriptor> listener = listen_unix(path);
+  if (!listener.ok()) return listener.status();
+  path_listener_ = listener.take();
+  path_ = path;
+  return {};
+}
+
+}  // namespace gear

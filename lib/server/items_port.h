@@ -1,0 +1,29 @@
+// The conductor's end of a table handle's item operations: priorities and deletion by key.
+#pragma once
+
+#include "server/port.h"
+
+namespace gear {
+
+// Conductor only.
+class ItemsPort final : public Port {
+ public:
+  static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, uint64_t instance_id,
+                                            uint32_t id, uint64_t session,
+                                            const MemoryOptions& memory);
+  void give_up() override {}
+
+ private:
+  using Port::Port;
+  Step apply(const layout::SubmissionRecord& record) override;
+  size_t post_due() override;
+
+  Step answer(uint64_t ticket);
+  void count(Table::KeyOutcome outcome);
+  void settle();
+
+  layout::ResultRecord result_{};
+  bool updating_ = false;  // between the table's begin_updates and end_updates
+};
+
+}  // namespace gear

@@ -1,0 +1,106 @@
+#include "server/port.h"
+
+#include "base/shared_word.h"
+#include "shm/doorbell.h"
+
+namespace gear {
+
+using layout::ChannelHeader;
+using layout::SubmissionRecord;
+
+namespace {
+
+constexpr size_t kRecordsAtOnce = 256;
+
+uint64_t submission_offset() { return sizeof(ChannelHeader); }
+uint64_t completion_offset(const ChannelPlan& plan) {
+  return submission_offset() + uint64_t{plan.submission_slots} * sizeof(SubmissionRecord);
+}
+
+}  // namespace
+
+Result<Segment> make_channel(const ChannelPlan& plan, uint64_t instance_id, uint32_t channel_id,
+                             const MemoryOptions& memory) {
+  uint64_t bytes = completion_offset(plan) +
+                   uint64_t{plan.completion_slots} * sizeof(layout::CompletionRecord);
+  Result<Segment> made = Segment::create("open channel", layout::SegmentKind::kChannel, bytes,
+                                         instance_id, channel_id, memory);
+  if (!made.ok()) return made.status();
+  auto* header = static_cast<ChannelHeader*>(made.value().data());
+  header->kind = static_cast<uint32_t>(plan.kind);
+  header->submission_slots = plan.submission_slots;
+  header->completion_slots = plan.completion_slots;
+  header->submission_offset = submission_offset();
+  header->completion_offset = completion_offset(plan);
+  made.value().publish_magic();
+  return made;
+}
+
+Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
+           uint64_t session)
+    : plan_(plan),
+      segment_(std::move(segment)),
+      table_(std::move(table)),
+      id_(id),
+      session_(session),
+      submissions_(header(), submission_offset(), plan.submission_slots),
+      completions_(header(), completion_offset(plan), plan.completion_slots) {}
+
+size_t Port::work() {
+  if (failure_ != 0) return 0;
+  size_t done = take_records();
+  done += post_due();
+  changes_seen_ = table_->changes();
+  if (done > 0) publish_progress();
+  return done;
+}
+
+size_t Port::take_records() {
+  if (waiting_ && !table_changed()) return 0;
+  waiting_ = false;
+  size_t taken = 0;
+  SubmissionRecord record;
+  while (taken < kRecordsAtOnce) {
+    RingRead read = submissions_.read(&record);
+    if (read == RingRead::kEmpty) break;
+    Step step = read == RingRead::kBroken ? Step::kBroken : apply(record);
+    if (step == Step::kBroken) {
+      fail(GEAR_EPROTOCOL);
+      return taken + 1;
+    }
+    if (step == Step::kWait) {
+      waiting_ = true;
+      break;
+    }
+    submissions_.advance();
+    ++taken;
+  }
+  return taken;
+}
+
+void Port::publish_progress() {
+  before_publish();
+  if (completions_.tail() != tail_published_) {
+    tail_published_ = completions_.tail();
+    completions_.publish_tail();
+  }
+  // Release: who sees the head has every effect of the records before it in the directory.
+  submissions_.publish_head();
+  wake_client_if_asleep(header());
+}
+
+void Port::end(int status) {
+  if (failure_ != 0) return;
+  while (failure_ == 0 && work() > 0) {
+  }
+  if (failure_ == 0) fail(status);
+}
+
+void Port::fail(int status) {
+  failure_ = status;
+  publish_progress();
+  publish(header()->failure, static_cast<int32_t>(status));
+  wake_client_if_asleep(header());
+}
+
+}  // namespace gear

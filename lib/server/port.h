@@ -1,0 +1,97 @@
+// A port: the conductor's end of one channel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "layout/channel.h"
+#include "shm/ring.h"
+#include "shm/segment.h"
+#include "table/table.h"
+
+namespace gear {
+
+// What a channel is made with.
+struct ChannelPlan {
+  layout::ChannelKind kind;
+  uint32_t submission_slots;  // powers of two
+  uint32_t completion_slots;
+};
+
+// Conductor only. Life: open -> (the client closes it, or dies) closing: what is accepted is still admitted -> finished.
+// Or -> failed, when the table ends or the client breaks the protocol: no record is taken any more.
+// Invariant: a record is copied out once, checked, applied, and only then is the head published.
+class Port {
+ public:
+  virtual ~Port() = default;
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  // Takes a bounded number of records and posts what is due; returns how much it did, 0 when there was nothing to do.
+  // O(1) when idle.
+  size_t work();
+
+  // Something is due later even though work returned 0 (a lease may expire).
+  virtual bool wants_tick() const { return false; }
+  virtual void tick(int64_t) {}
+
+  void begin_close() { closing_ = true; }
+  // The table ended: drain what can be admitted, then answer `status` to everything.
+  void end(int status);
+  void fail(int status);
+
+  bool broken() const { return failure_ == GEAR_EPROTOCOL; }
+  bool finished() const { return closing_ && (failure_ != 0 || drained()); }
+  // Gives everything held back to the table. Once, before destruction.
+  virtual void give_up() = 0;
+
+  layout::ChannelKind kind() const { return plan_.kind; }
+  uint32_t id() const { return id_; }
+  uint64_t session() const { return session_; }
+  Table& table() const { return *table_; }
+  const Segment& segment() const { return segment_; }
+  uint64_t records_taken() const { return submissions_.head(); }
+
+ protected:
+  Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
+       uint64_t session);
+
+  enum class Step { kApplied, kWait, kBroken };
+  // Checks and applies one record; kWait leaves it first in the ring.
+  virtual Step apply(const layout::SubmissionRecord& record) = 0;
+  // Posts what does not answer a record: grants, draws. Returns how many.
+  virtual size_t post_due() { return 0; }
+  // Before the head is published.
+  virtual void before_publish() {}
+
+  bool table_changed() const { return table_->changes() != changes_seen_; }
+  layout::ChannelHeader* header() const {
+    return static_cast<layout::ChannelHeader*>(segment_.data());
+  }
+  CompletionProducer& completions() { return completions_; }
+
+ private:
+  bool drained() const { return submissions_.looks_empty(); }
+  size_t take_records();
+  void publish_progress();
+
+  ChannelPlan plan_;
+  Segment segment_;
+  std::shared_ptr<Table> table_;
+  uint32_t id_;
+  uint64_t session_;
+  SubmissionConsumer submissions_;
+  CompletionProducer completions_;
+  int failure_ = 0;
+  bool closing_ = false;
+  bool waiting_ = false;        // the first record waits for the table to change
+  uint64_t changes_seen_ = ~uint64_t{0};
+  uint64_t tail_published_ = 0;
+};
+
+// Makes the segment of a channel. Errors: those of Segment::create.
+Result<Segment> make_channel(const ChannelPlan& plan, uint64_t instance_id, uint32_t channel_id,
+                             const MemoryOptions& memory);
+
+}  // namespace gear

@@ -1,0 +1,346 @@
+#include "server/requests.h"
+
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "layout/fingerprint.h"
+#include "server/items_port.h"
+#include "server/sampler_port.h"
+#include "server/writer_port.h"
+
+namespace gear {
+namespace {
+
+using layout::ControlHeader;
+using layout::ControlOp;
+
+Reply failed(Status status) {
+  Reply reply;
+  reply.status = std::move(status);
+  return reply;
+}
+
+template <typename Body>
+Reply with_body(const Body& body) {
+  Reply reply;
+  reply.body.resize(sizeof body);
+  memcpy(reply.body.data(), &body, sizeof body);
+  return reply;
+}
+
+// Copies a request body out of the message; false when its size is not the op's.
+template <typename Body>
+bool read_body(const ControlHeader& header, const char* bytes, Body* body) {
+  if (header.body_bytes != sizeof *body) return false;
+  memcpy(body, bytes, sizeof *body);
+  return true;
+}
+
+// Ends a fixed text field, whatever the client put there.
+template <size_t N>
+void terminate(char (&field)[N]) {
+  field[N - 1] = '\0';
+}
+
+Reply malformed(const ControlHeader& header) {
+  return failed(error(GEAR_EPROTOCOL, "request %u with a body of %u bytes, which is not that request's",
+                      header.op, header.body_bytes));
+}
+
+}  // namespace
+
+Reply Requests::answer(Session& session, const ControlHeader& header, const char* body) {
+  auto op = static_cast<ControlOp>(header.op);
+  if (!session.greeted && op != ControlOp::kHello) {
+    return failed(error(GEAR_EPROTOCOL, "request %u before hello", header.op));
+  }
+  union {
+    layout::HelloRequest hello;
+    layout::TableNameRequest name;
+    layout::TableAttachRequest attach;
+    layout::TableIdRequest id;
+    layout::WriterOpenRequest writer;
+    layout::SamplerOpenRequest sampler;
+    layout::ChannelIdRequest channel;
+  } request;
+  switch (op) {
+    case ControlOp::kHello:
+      if (!read_body(header, body, &request.hello)) return malformed(header);
+      return hello(session, request.hello);
+    case ControlOp::kTableCreate: return create_table(session, header, body);
+    case ControlOp::kTableOpen:
+      if (!read_body(header, body, &request.name)) return malformed(header);
+      terminate(request.name.name);
+      return open_table(request.name);
+    case ControlOp::kTableAttach:
+      if (!read_body(header, body, &request.attach)) return malformed(header);
+      return attach_table(request.attach);
+    case ControlOp::kTableDrop:
+      if (!read_body(header, body, &request.name)) return malformed(header);
+      terminate(request.name.name);
+      return drop_table(request.name);
+    case ControlOp::kTableClose:
+    case ControlOp::kTableReset: {
+      if (!read_body(header, body, &request.id)) return malformed(header);
+      auto table = usable_table(request.id.table_id, op == ControlOp::kTableClose ? "close" : "reset");
+      if (!table.ok()) return failed(table.status());
+      if (op == ControlOp::kTableReset) {
+        table.value()->reset();
+      } else {
+        conductor_.close_table(*table.value());
+      }
+      return {};
+    }
+    case ControlOp::kTableList: return list_tables();
+    case ControlOp::kWriterOpen:
+      if (!read_body(header, body, &request.writer)) return malformed(header);
+      return open_writer(session, request.writer);
+    case ControlOp::kSamplerOpen:
+      if (!read_body(header, body, &request.sampler)) return malformed(header);
+      return open_sampler(session, request.sampler);
+    case ControlOp::kItemsOpen:
+      if (!read_body(header, body, &request.id)) return malformed(header);
+      return open_items(session, request.id);
+    case ControlOp::kChannelClose:
+      if (!read_body(header, body, &request.channel)) return malformed(header);
+      return close_channel(session, request.channel);
+    case ControlOp::kServerInfo: return server_info();
+    case ControlOp::kGoodbye: session.said_goodbye = true; return {};
+  }
+  return failed(error(GEAR_EPROTOCOL, "request %u is not one of this version", header.op));
+}
+
+Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
+  if (request.layout_version != layout::kLayoutVersion ||
+      request.fingerprint != layout::kLayoutFingerprint) {
+    return failed(error(GEAR_EVERSION,
+                        "layout: the client has version %u, fingerprint %016llx; the server version %u, fingerprint %016llx; use builds of one version on both sides",
+                        request.layout_version, static_cast<unsigned long long>(request.fingerprint),
+                        layout::kLayoutVersion,
+                        static_cast<unsigned long long>(layout::kLayoutFingerprint)));
+  }
+  session.name.assign(request.name, strnlen(request.name, sizeof request.name));
+  session.greeted = true;
+  Reply reply = with_body(layout::HelloReply{instance_.id(), static_cast<uint32_t>(session.id),
+                                             static_cast<uint32_t>(getpid())});
+  reply.descriptors = {instance_.segment().read_only_fd(), session.doorbell.get()};
+  return reply;
+}
+
+Reply Requests::create_table(const Session& session, const ControlHeader& header,
+                             const char* body) {
+  layout::TableCreateRequest request;
+  if (header.body_bytes < sizeof request) return malformed(header);
+  memcpy(&request, body, sizeof request);
+  terminate(request.name);
+  uint64_t columns_bytes = header.body_bytes - sizeof request;
+  if (request.column_count > layout::kColumnsMax ||
+      columns_bytes != request.column_count * sizeof(layout::ColumnSpec)) {
+    return malformed(header);
+  }
+  std::vector<layout::ColumnSpec> columns(request.column_count);
+  memcpy(static_cast<void*>(columns.data()), body + sizeof request, columns_bytes);
+  for (layout::ColumnSpec& column : columns) terminate(column.name);
+
+  if (request.memory > GEAR_MEMORY_MEMFD || request.huge_pages > GEAR_WANT_REQUIRED ||
+      request.populate > GEAR_WANT_REQUIRED || request.lock > GEAR_WANT_REQUIRED) {
+    return failed(error(GEAR_EINVAL, "create table \"%s\": memory %u, huge_pages %u, populate %u, lock %u; give a gear_memory and three gear_want",
+                        request.name, request.memory, request.huge_pages, request.populate,
+                        request.lock));
+  }
+  if (request.memory == GEAR_MEMORY_DEFAULT) request.memory = options_.memory;
+  Result<Geometry> geometry = plan_geometry(request, columns.data());
+  if (!geometry.ok()) return failed(geometry.status());
+  if (conductor_.find_table(request.name) || names_being_made_.count(request.name) > 0) {
+    return failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",
+                        request.name));
+  }
+  if (conductor_.tables().size() + names_being_made_.size() >= options_.tables_max) {
+    return failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
+                        request.name, options_.tables_max));
+  }
+  names_being_made_.insert(request.name);
+  MemoryOptions memory{request.memory, request.huge_pages, request.populate, request.lock,
+                       request.numa_node};
+  maker_.make({geometry.take(), memory, instance_.id(), next_table_id_++, session.id,
+               header.request_id});
+  Reply reply;
+  reply.later = true;
+  return reply;
+}
+
+Reply Requests::table_made(TableMade made) {
+  names_being_made_.erase(made.job.geometry.header.name);
+  if (!made.status.ok()) return failed(made.status);
+  make_secret(made.table->id());
+  conductor_.add_table(made.table);
+  log(LogLevel::kInfo, "table \"%s\": %llu items, %u blocks of %u steps", made.table->name(),
+      static_cast<unsigned long long>(made.table->header().capacity_items),
+      made.table->header().block_count, made.table->header().block_steps);
+  return table_reply(*made.table);
+}
+
+void Requests::make_secret(uint64_t table_id) {
+  Secret secret{table_id, {}};
+  size_t got = 0;
+  while (got < sizeof secret.bytes) {
+    ssize_t more = getrandom(secret.bytes + got, sizeof secret.bytes - got, 0);
+    if (more > 0) got += static_cast<size_t>(more);
+  }
+  secrets_.push_back(secret);
+}
+
+Reply Requests::table_reply(const Table& table) {
+  layout::TableReply body{};
+  body.table_id = table.id();
+  body.directory_bytes = table.directory().size();
+  body.data_bytes = table.data().size();
+  for (const Secret& secret : secrets_) {
+    if (secret.table_id == table.id()) memcpy(body.secret, secret.bytes, sizeof body.secret);
+  }
+  Reply reply = with_body(body);
+  reply.descriptors = {table.directory().read_only_fd(), table.data().read_only_fd()};
+  return reply;
+}
+
+Reply Requests::open_table(const layout::TableNameRequest& request) {
+  auto table = conductor_.find_table(request.name);
+  if (!table) {
+    return failed(error(GEAR_ENOTFOUND, "open table \"%s\": no such table; gearctl table ls shows those there are",
+                        request.name));
+  }
+  return table_reply(*table);
+}
+
+Reply Requests::attach_table(const layout::TableAttachRequest& request) {
+  auto table = conductor_.find_table(request.table_id);
+  if (!table) {
+    return failed(error(GEAR_ENOTFOUND, "attach table: the table of this handle does not exist (any more)"));
+  }
+  for (const Secret& secret : secrets_) {
+    if (secret.table_id != request.table_id) continue;
+    uint8_t difference = 0;  // looks at every byte, so that time tells nothing
+    for (size_t i = 0; i < sizeof secret.bytes; ++i) {
+      difference |= static_cast<uint8_t>(secret.bytes[i] ^ request.secret[i]);
+    }
+    if (difference == 0) return table_reply(*table);
+  }
+  return failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
+}
+
+Reply Requests::drop_table(const layout::TableNameRequest& request) {
+  auto table = conductor_.find_table(request.name);
+  if (!table) {
+    return failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table", request.name));
+  }
+  std::erase_if(secrets_, [&](const Secret& secret) { return secret.table_id == table->id(); });
+  conductor_.drop_table(*table);
+  log(LogLevel::kInfo, "table \"%s\" dropped", request.name);
+  return {};
+}
+
+Reply Requests::list_tables() {
+  Reply reply;
+  for (const auto& table : conductor_.tables()) {
+    size_t length = strlen(table->name()) + 1;
+    if (reply.body.size() + length > layout::kControlBytesMax) break;
+    reply.body.insert(reply.body.end(), table->name(), table->name() + length);
+  }
+  return reply;
+}
+
+Result<std::shared_ptr<Table>> Requests::usable_table(uint64_t id, const char* what) {
+  auto table = conductor_.find_table(id);
+  if (!table) return error(GEAR_EDROPPED, "%s: the table was dropped", what);
+  if (table->state() == layout::TableState::kClosed) {
+    return error(GEAR_ECLOSED, "%s: table \"%s\" is closed", what, table->name());
+  }
+  return table;
+}
+
+Status Requests::check_channels() const {
+  if (conductor_.port_count() < options_.channels_max) return {};
+  return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some, or raise channels_max",
+               options_.channels_max);
+}
+
+MemoryOptions Requests::channel_memory() const {
+  MemoryOptions memory;
+  memory.memory = options_.memory;
+  return memory;
+}
+
+Reply Requests::open_writer(const Session& session, const layout::WriterOpenRequest& request) {
+  Status room = check_channels();
+  if (!room.ok()) return failed(room);
+  auto table = usable_table(request.table_id, "open writer");
+  if (!table.ok()) return failed(table.status());
+  return channel_reply(WriterPort::open(table.value(), request.lanes, instance_.id(),
+                                        next_channel_id_++, session.id, channel_memory()),
+                       true);
+}
+
+Reply Requests::open_sampler(const Session& session, const layout::SamplerOpenRequest& request) {
+  Status room = check_channels();
+  if (!room.ok()) return failed(room);
+  auto table = usable_table(request.table_id, "open sampler");
+  if (!table.ok()) return failed(table.status());
+  return channel_reply(SamplerPort::open(table.value(), request, instance_.id(),
+                                         next_channel_id_++, session.id, channel_memory()),
+                       false);
+}
+
+Reply Requests::open_items(const Session& session, const layout::TableIdRequest& request) {
+  Status room = check_channels();
+  if (!room.ok()) return failed(room);
+  auto table = conductor_.find_table(request.table_id);
+  if (!table) return failed(error(GEAR_EDROPPED, "change items: the table was dropped"));
+  return channel_reply(ItemsPort::open(table, instance_.id(), next_channel_id_++, session.id,
+                                       channel_memory()),
+                       false);
+}
+
+Reply Requests::channel_reply(Result<std::unique_ptr<Port>> port, bool with_data) {
+  if (!port.ok()) return failed(port.status());
+  Port* added = conductor_.add_port(port.take());
+  Reply reply = with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
+  reply.descriptors = {added->segment().writable_fd()};
+  if (with_data) reply.descriptors.push_back(added->table().data().writable_fd());
+  return reply;
+}
+
+Reply Requests::close_channel(const Session& session, const layout::ChannelIdRequest& request) {
+  Port* port = conductor_.find_port(request.channel_id);
+  if (port == nullptr || port->session() != session.id) {
+    return failed(error(GEAR_ENOTFOUND, "close channel %u: this client has no such channel",
+                        request.channel_id));
+  }
+  port->begin_close();
+  return {};
+}
+
+Reply Requests::server_info() {
+  layout::ServerInfoReply info{};
+  info.pid = static_cast<uint32_t>(getpid());
+  info.version = GEAR_VERSION_MAJOR << 16 | GEAR_VERSION_MINOR << 8 | GEAR_VERSION_PATCH;
+  info.layout_version = layout::kLayoutVersion;
+  info.fingerprint = layout::kLayoutFingerprint;
+  info.instance_id = instance_.id();
+  info.uptime_ns = static_cast<uint64_t>(now_ns()) - instance_.words()->started_ns;
+  info.clients = static_cast<uint32_t>(facts.clients);
+  info.tables = static_cast<uint32_t>(conductor_.tables().size());
+  info.writers = static_cast<uint32_t>(conductor_.port_count(layout::ChannelKind::kWriter));
+  info.samplers = static_cast<uint32_t>(conductor_.port_count(layout::ChannelKind::kSampler));
+  info.records = conductor_.records();
+  info.wakeups = facts.wakeups;
+  snprintf(info.event_loop, sizeof info.event_loop, "%s", facts.event_loop);
+  return with_body(info);
+}
+
+}  // namespace gear

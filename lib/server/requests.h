@@ -1,0 +1,77 @@
+// The control protocol, server's side: one request in, one reply out.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/conductor.h"
+#include "server/instance.h"
+#include "server/session.h"
+#include "server/table_maker.h"
+
+namespace gear {
+
+// What goes back to the client. The descriptors stay their owners'.
+struct Reply {
+  Status status;
+  std::vector<char> body;
+  std::vector<int> descriptors;
+  bool later = false;  // the answer follows when a table is made
+};
+
+// Server's thread only. Every field of a request is checked before it has any effect.
+class Requests {
+ public:
+  Requests(const ServerOptions& options, Instance& instance, Conductor& conductor,
+           TableMaker& maker)
+      : options_(options), instance_(instance), conductor_(conductor), maker_(maker) {}
+
+  Reply answer(Session& session, const layout::ControlHeader& header, const char* body);
+  // The reply to the request that asked for the table.
+  Reply table_made(TableMade made);
+
+  // What ServerInfo tells beside the conductor's own counts.
+  struct Facts {
+    size_t clients = 0;
+    uint64_t wakeups = 0;
+    const char* event_loop = "";
+  };
+  Facts facts;
+
+ private:
+  Reply hello(Session& session, const layout::HelloRequest& request);
+  Reply create_table(const Session& session, const layout::ControlHeader& header,
+                     const char* body);
+  Reply open_table(const layout::TableNameRequest& request);
+  Reply attach_table(const layout::TableAttachRequest& request);
+  Reply drop_table(const layout::TableNameRequest& request);
+  Reply list_tables();
+  Reply open_writer(const Session& session, const layout::WriterOpenRequest& request);
+  Reply open_sampler(const Session& session, const layout::SamplerOpenRequest& request);
+  Reply open_items(const Session& session, const layout::TableIdRequest& request);
+  Reply close_channel(const Session& session, const layout::ChannelIdRequest& request);
+  Reply server_info();
+
+  Reply table_reply(const Table& table);
+  Reply channel_reply(Result<std::unique_ptr<Port>> port, bool with_data);
+  Result<std::shared_ptr<Table>> usable_table(uint64_t id, const char* what);
+  Status check_channels() const;
+  MemoryOptions channel_memory() const;
+  void make_secret(uint64_t table_id);
+
+  const ServerOptions& options_;
+  Instance& instance_;
+  Conductor& conductor_;
+  TableMaker& maker_;
+  std::set<std::string> names_being_made_;
+  struct Secret {
+    uint64_t table_id;
+    uint8_t bytes[16];
+  };
+  std::vector<Secret> secrets_;
+  uint64_t next_table_id_ = 1;
+  uint32_t next_channel_id_ = 1;
+};
+
+}  // namespace gear

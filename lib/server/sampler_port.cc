@@ -1,0 +1,193 @@
+#include "server/sampler_port.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/clock.h"
+
+namespace gear {
+
+using layout::CompletionType;
+using layout::SubmissionOp;
+using layout::SubmissionRecord;
+
+namespace {
+
+constexpr uint64_t kRowsMax = 1u << 20;
+constexpr uint32_t kSubmissionSlots = 256;
+
+uint64_t rows_ahead(const layout::SamplerOpenRequest& request) {
+  return uint64_t{request.prefetch} + request.batch_rows_max;
+}
+
+ChannelPlan sampler_plan(const layout::SamplerOpenRequest& request) {
+  uint64_t records = request.direct != 0 ? 16 : rows_ahead(request) * 2;
+  return {layout::ChannelKind::kSampler, kSubmissionSlots,
+          static_cast<uint32_t>(std::bit_ceil(std::max<uint64_t>(records, 64)))};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
+                                                const layout::SamplerOpenRequest& request,
+                                                uint64_t instance_id, uint32_t id,
+                                                uint64_t session, const MemoryOptions& memory) {
+  uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
+  if (request.batch_rows_max < 1 || request.batches_max < 1 || held > kRowsMax ||
+      request.prefetch > kRowsMax) {
+    return error(GEAR_EINVAL,
+                 "open sampler on \"%s\": batch_rows_max %u, batches_max %u, prefetch %u; rows held and prefetched are each at most %llu",
+                 table->name(), request.batch_rows_max, request.batches_max, request.prefetch,
+                 static_cast<unsigned long long>(kRowsMax));
+  }
+  if (request.direct != 0 && table->header().direct_allowed == 0) {
+    return error(GEAR_EUNSUPPORTED,
+                 "open sampler on \"%s\": direct sampling needs a limiter of min_size only and no max_times_sampled; use mode leased",
+                 table->name());
+  }
+  ChannelPlan plan = sampler_plan(request);
+  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
+  if (!channel.ok()) return channel.status();
+  return std::unique_ptr<Port>(
+      new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
+}
+
+SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table,
+                         uint32_t id, uint64_t session, const layout::SamplerOpenRequest& request)
+    : Port(plan, std::move(segment), std::move(table), id, session),
+      rng_(request.seed),
+      prefetch_(request.prefetch),
+      direct_(request.direct != 0) {
+  if (direct_) return;
+  uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
+  leases_.resize(std::bit_ceil(held + plan.completion_slots));
+}
+
+void SamplerPort::give_up() {
+  if (direct_) return;
+  uint64_t posted = completions().tail();
+  if (posted > resolved_) take_or_return(posted - resolved_, false);
+  for (Lease& lease : leases_) {
+    if (lease.state == LeaseState::kTaken) end_lease(lease);
+  }
+}
+
+Port::Step SamplerPort::apply(const SubmissionRecord& record) {
+  auto op = static_cast<SubmissionOp>(record.op);
+  if (op == SubmissionOp::kWatch) {
+    watched_items_ = record.argument;
+    return Step::kApplied;
+  }
+  if (direct_) return Step::kBroken;
+  switch (op) {
+    case SubmissionOp::kDemand: return demand(record.argument, record.count);
+    case SubmissionOp::kTake: return take_or_return(record.count, true);
+    case SubmissionOp::kReturn: return take_or_return(record.count, false);
+    case SubmissionOp::kRelease: return release(record.argument, record.count);
+    default: return Step::kBroken;
+  }
+}
+
+Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
+  if (through < resolved_ || through - resolved_ > completions().slots()) return Step::kBroken;
+  demand_through_ = through;
+  demand_least_ = least;
+  demand_new_ = true;
+  return Step::kApplied;
+}
+
+Port::Step SamplerPort::take_or_return(uint64_t count, bool take) {
+  if (count > completions().tail() - resolved_) return Step::kBroken;
+  int64_t now = take ? now_ns() : 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    // Returned newest first, so that a fifo table has them in their old order again.
+    Lease& one = lease(take ? resolved_ + i : resolved_ + count - 1 - i);
+    if (take) {
+      table().take(one.drawn);
+      one.state = LeaseState::kTaken;
+      one.taken_ns = now;
+      ++taken_;
+    } else {
+      table().give_back(one.drawn);
+      table().unpin(one.drawn.pin);
+      one.state = LeaseState::kNone;
+    }
+  }
+  resolved_ += count;
+  return Step::kApplied;
+}
+
+Port::Step SamplerPort::release(uint64_t first, uint64_t count) {
+  if (count > leases_.size() || first > resolved_ || count > resolved_ - first) {
+    return Step::kBroken;
+  }
+  for (uint64_t number = first; number < first + count; ++number) {
+    Lease& one = lease(number);
+    // Another number, or not taken: it expired, or was released before; nothing is left to end.
+    if (one.number == number && one.state == LeaseState::kTaken) end_lease(one);
+  }
+  return Step::kApplied;
+}
+
+void SamplerPort::end_lease(Lease& lease) {
+  table().unpin(lease.drawn.pin);
+  lease.state = LeaseState::kNone;
+  --taken_;
+}
+
+void SamplerPort::tick(int64_t now_ns) {
+  int64_t timeout_ns = int64_t{table().header().lease_timeout_ms} * 1'000'000;
+  for (Lease& one : leases_) {
+    if (one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns) end_lease(one);
+  }
+}
+
+size_t SamplerPort::post_due() {
+  size_t posted = 0;
+  if (watched_items_ != 0) posted += post_watched();
+  if (direct_) return posted;
+  bool wanted = completions().tail() < std::max(demand_through_, resolved_ + prefetch_);
+  if (!wanted || (!demand_new_ && !table_changed())) return posted;
+  demand_new_ = false;
+
+  uint64_t tail = completions().tail();
+  if (prefetch_ == 0 && demand_through_ > tail) {
+    // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
+    uint64_t missing = demand_through_ - tail;
+    bool fewer_will_do = demand_least_ < demand_through_ - resolved_;
+    if (!fewer_will_do && !table().draws_ready(missing)) return posted;
+  }
+  return posted + post_draws(std::max(demand_through_, resolved_ + prefetch_));
+}
+
+size_t SamplerPort::post_draws(uint64_t through) {
+  size_t posted = 0;
+  uint64_t room = completions().room();
+  while (completions().tail() < through && posted < room && post_one_draw()) ++posted;
+  return posted;
+}
+
+bool SamplerPort::post_one_draw() {
+  uint64_t number = completions().tail();
+  Lease& one = lease(number);
+  if (one.state != LeaseState::kNone || !table().draws_ready(1)) return false;
+  if (!table().draw(rng_, &one.drawn)) return false;
+  one.number = number;
+  one.state = LeaseState::kPosted;
+  one.drawn.record.lease = number;
+  layout::CompletionRecord record;
+  record.draw = one.drawn.record;
+  completions().push(record);
+  return true;
+}
+
+size_t SamplerPort::post_watched() {
+  if (table().items() < watched_items_ || completions().room() == 0) return 0;
+  watched_items_ = 0;
+  layout::CompletionRecord record{};
+  record.type = static_cast<uint32_t>(CompletionType::kWatched);
+  completions().push(record);
+  return 1;
+}
+
+}  // namespace gear

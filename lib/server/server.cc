@@ -1,0 +1,328 @@
+#include "server/server.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/shared_word.h"
+#include "server/conductor.h"
+#include "server/event_loop.h"
+#include "server/instance.h"
+#include "server/requests.h"
+#include "server/session.h"
+#include "server/table_maker.h"
+
+namespace gear {
+namespace {
+
+using layout::ConductorState;
+
+// Tokens of the event loop: what in the upper byte, which session below.
+enum class Source : uint64_t { kStop = 1, kListener, kTables, kSocket, kDoorbell, kProcess };
+constexpr uint64_t token(Source source, uint64_t which) {
+  return static_cast<uint64_t>(source) << 56 | which;
+}
+constexpr Source token_source(uint64_t token) { return static_cast<Source>(token >> 56); }
+constexpr uint64_t token_which(uint64_t token) { return token & 0x00ffffffffffffffu; }
+
+constexpr size_t kEventsAtOnce = 64;
+// While the rings keep the conductor busy, sockets are looked at this often.
+constexpr uint32_t kPollsPerLook = 64;
+
+void drain_eventfd(int fd) {
+  uint64_t count;
+  [[maybe_unused]] ssize_t ignored = read(fd, &count, sizeof count);
+}
+
+// Thread rule: run and everything it calls in one thread; stop from any.
+class ServerLoop final : public Server {
+ public:
+  ServerLoop(const ServerOptions& options, std::unique_ptr<Instance> instance,
+             std::unique_ptr<EventLoop> loop)
+      : options_(options),
+        instance_(std::move(instance)),
+        loop_(std::move(loop)),
+        stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        requests_(options_, *instance_, conductor_, maker_) {
+    requests_.facts.event_loop = loop_->name();
+  }
+
+  Status watch_own_descriptors() {
+    GEAR_TRY(loop_->add(stop_.get(), token(Source::kStop, 0)));
+    GEAR_TRY(loop_->add(maker_.ready_fd(), token(Source::kTables, 0)));
+    GEAR_TRY(loop_->add(instance_->abstract_listener(), token(Source::kListener, 0)));
+    if (instance_->path_listener() >= 0) {
+      GEAR_TRY(loop_->add(instance_->path_listener(), token(Source::kListener, 1)));
+    }
+    return {};
+  }
+
+  void run(std::function<void()> tick, int64_t tick_ns) override;
+  void stop() override {
+    stopping_.store(true, std::memory_order_release);
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t ignored = write(stop_.get(), &one, sizeof one);
+  }
+  const std::string& abstract_name() const override { return instance_->abstract_name(); }
+  uint64_t instance_id() const override { return instance_->id(); }
+
+ private:
+  size_t look(int64_t timeout_ns);
+  void handle(const LoopEvent& event);
+  void rest(int64_t idle_ns);
+  void announce(ConductorState state) {
+    publish(instance_->words()->conductor_state, static_cast<uint32_t>(state));
+  }
+
+  void accept_clients(int listener);
+  void serve_request(Session& session);
+  void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
+  void send_made_tables();
+  void close_socket(Session& session);
+  void expel(uint64_t id, const char* why);
+  void end_session(uint64_t id, const char* why);
+
+  ServerOptions options_;
+  std::unique_ptr<Instance> instance_;
+  std::unique_ptr<EventLoop> loop_;
+  Descriptor stop_;
+  std::atomic<bool> stopping_{false};
+  Conductor conductor_;
+  TableMaker maker_;
+  Requests requests_;
+  std::unordered_map<uint64_t, Session> sessions_;
+  uint64_t next_session_ = 1;
+  int64_t tick_due_ = INT64_MAX;
+  std::vector<char> body_ = std::vector<char>(layout::kControlBytesMax);
+};
+
+void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
+  if (tick) tick_due_ = now_ns();
+  int64_t worked_ns = now_ns();
+  uint32_t polls = 0;
+  while (!stopping_.load(std::memory_order_acquire)) {
+    size_t done = conductor_.poll();
+    while (uint64_t offender = conductor_.next_offender()) {
+      expel(offender, "broke the ring protocol");
+    }
+    if (++polls >= kPollsPerLook) {
+      polls = 0;
+      done += look(0);
+    }
+    int64_t now = now_ns();
+    if (done > 0) worked_ns = now;
+    conductor_.tick(now);
+    if (tick && now >= tick_due_) {
+      tick();
+      tick_due_ = now + tick_ns;
+    }
+    if (done == 0 && now - worked_ns > options_.spin_ns) {
+      rest(now - worked_ns);
+      polls = 0;
+    } else if (done == 0) {
+      spin_pause();
+    }
+  }
+  // Whoever waits for a table is told now, not by its own timeout.
+  for (const auto& table : conductor_.tables()) conductor_.close_table(*table);
+}
+
+// One turn without work: sleep shallowly while work was recent, deeply after that.
+void ServerLoop::rest(int64_t idle_ns) {
+  bool deep = idle_ns > options_.drowsy_ns;
+  announce(deep ? ConductorState::kAsleep : ConductorState::kDrowsy);
+  // The announcement before the last look: a client that published a record before it saw the announcement is seen here,
+  // one that published after it sees the announcement and rings.
+  fence_store_before_look();
+  int64_t timeout = layout::kDrowsyPollNs;
+  if (conductor_.poll() > 0) {
+    timeout = 0;
+  } else if (deep) {
+    int64_t due = std::min(conductor_.tick_due(), tick_due_);
+    timeout = due == INT64_MAX ? -1 : left_until(due);
+  }
+  size_t events = look(timeout);
+  announce(ConductorState::kAwake);
+  if (events > 0) ++requests_.facts.wakeups;
+}
+
+size_t ServerLoop::look(int64_t timeout_ns) {
+  LoopEvent events[kEventsAtOnce];
+  size_t count = loop_->wait(timeout_ns, events, kEventsAtOnce);
+  for (size_t i = 0; i < count; ++i) handle(events[i]);
+  return count;
+}
+
+void ServerLoop::handle(const LoopEvent& event) {
+  uint64_t which = token_which(event.token);
+  Source source = token_source(event.token);
+  if (source == Source::kStop) return;
+  if (source == Source::kListener) {
+    return accept_clients(which == 0 ? instance_->abstract_listener()
+                                     : instance_->path_listener());
+  }
+  if (source == Source::kTables) return send_made_tables();
+
+  auto found = sessions_.find(which);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  switch (source) {
+    case Source::kSocket: return serve_request(session);
+    case Source::kDoorbell: return drain_eventfd(session.doorbell.get());
+    case Source::kProcess: return end_session(which, "its process died");
+    default: return;
+  }
+}
+
+void ServerLoop::accept_clients(int listener) {
+  for (;;) {
+    Result<Descriptor> accepted = accept_unix(listener);
+    if (!accepted.ok()) {
+      if (accepted.status().code() != GEAR_ETIMEDOUT) {
+        log(LogLevel::kWarning, "accept a client: %s", accepted.status().text().c_str());
+      }
+      return;
+    }
+    Session session;
+    session.id = next_session_++;
+    session.socket = accepted.take();
+    Result<Peer> peer = peer_of(session.socket.get());
+    // Only this user's processes, and root's: the abstract socket has no mode bits of its own.
+    if (!peer.ok() || (peer.value().uid != getuid() && peer.value().uid != 0)) {
+      log(LogLevel::kWarning, "refused a client of uid %d", peer.ok() ? static_cast<int>(peer.value().uid) : -1);
+      continue;
+    }
+    session.peer = peer.value();
+    if (sessions_.size() >= options_.clients_max) {
+      reply_to(session, 0, 0,
+               {error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max",
+                      options_.clients_max),
+                {}, {}, false});
+      continue;
+    }
+    Result<ProcessWatch> watch = ProcessWatch::of_peer(session.socket.get());
+    session.doorbell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!watch.ok() || !session.doorbell.valid()) {
+      Status why = watch.ok() ? system_error(errno, "make a doorbell") : watch.status();
+      log(LogLevel::kWarning, "accept a client: %s", why.text().c_str());
+      reply_to(session, 0, 0, {why, {}, {}, false});
+      continue;
+    }
+    session.process = watch.take();
+    uint64_t id = session.id;
+    Status watched = loop_->add(session.socket.get(), token(Source::kSocket, id));
+    if (watched.ok()) watched = loop_->add(session.doorbell.get(), token(Source::kDoorbell, id));
+    if (watched.ok()) watched = loop_->add(session.process.fd(), token(Source::kProcess, id));
+    if (!watched.ok()) log(LogLevel::kError, "watch a client: %s", watched.text().c_str());
+    sessions_.emplace(id, std::move(session));
+    requests_.facts.clients = sessions_.size();
+  }
+}
+
+void ServerLoop::serve_request(Session& session) {
+  Result<Received> received =
+      receive_message(session.socket.get(), body_.data(), body_.size(), 0);
+  if (!received.ok()) {
+    int code = received.status().code();
+    if (code == GEAR_ETIMEDOUT) return;
+    if (code == GEAR_EDISCONNECTED) {
+      // After goodbye nothing is left in use. Otherwise the process may have only closed the socket and may go on writing
+      // into its blocks: they come back when the kernel certifies its death.
+      if (session.said_goodbye || session.process.dead()) {
+        return end_session(session.id, nullptr);
+      }
+      log(LogLevel::kWarning, "client \"%s\" (process %d) hung up without goodbye", session.name.c_str(),
+          session.peer.pid);
+      return close_socket(session);
+    }
+    reply_to(session, 0, 0, {received.status(), {}, {}, false});
+    return expel(session.id, received.status().text().c_str());
+  }
+  const layout::ControlHeader& header = received.value().header;
+  Reply reply = requests_.answer(session, header, body_.data());
+  if (reply.later) return;
+  reply_to(session, header.op, header.request_id, reply);
+}
+
+void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,
+                          const Reply& reply) {
+  layout::ControlHeader header{};
+  header.op = op;
+  header.request_id = request_id;
+  header.status = reply.status.code();
+  const std::string& text = reply.status.text();
+  const void* body = reply.status.ok() ? reply.body.data() : text.data();
+  size_t bytes = reply.status.ok() ? reply.body.size()
+                                   : std::min<size_t>(text.size(), layout::kControlTextMax);
+  Status sent = send_message(session.socket.get(), header, body, bytes, reply.descriptors.data(),
+                             reply.status.ok() ? reply.descriptors.size() : 0, 0);
+  // A client that does not read its replies waits for none.
+  if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) {
+    log(LogLevel::kWarning, "reply to client \"%s\": %s", session.name.c_str(), sent.text().c_str());
+  }
+}
+
+void ServerLoop::send_made_tables() {
+  for (TableMade& made : maker_.collect()) {
+    uint64_t session_id = made.job.session;
+    uint32_t request_id = made.job.request_id;
+    Reply reply = requests_.table_made(std::move(made));
+    auto found = sessions_.find(session_id);
+    if (found == sessions_.end() || !found->second.socket.valid()) continue;
+    reply_to(found->second, static_cast<uint16_t>(layout::ControlOp::kTableCreate), request_id,
+             reply);
+  }
+}
+
+void ServerLoop::close_socket(Session& session) {
+  if (!session.socket.valid()) return;
+  loop_->remove(session.socket.get());
+  session.socket.reset();
+}
+
+// No longer served; but its process lives and may still write into blocks it was granted, so these stay its own until it
+// is dead.
+void ServerLoop::expel(uint64_t id, const char* why) {
+  auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  log(LogLevel::kWarning, "client \"%s\" (process %d) expelled: %s", found->second.name.c_str(),
+      found->second.peer.pid, why);
+  close_socket(found->second);
+}
+
+void ServerLoop::end_session(uint64_t id, const char* why) {
+  auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  if (why != nullptr) {
+    log(LogLevel::kInfo, "client \"%s\" (process %d) ended: %s", session.name.c_str(),
+        session.peer.pid, why);
+  }
+  close_socket(session);
+  loop_->remove(session.doorbell.get());
+  loop_->remove(session.process.fd());
+  conductor_.close_ports_of(id);
+  sessions_.erase(found);
+  requests_.facts.clients = sessions_.size();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options) {
+  Result<std::unique_ptr<Instance>> instance = Instance::create(options);
+  if (!instance.ok()) return instance.status();
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::create(options.allow_io_uring);
+  if (!loop.ok()) return loop.status();
+  auto server =
+      std::make_unique<ServerLoop>(options, instance.take(), loop.take());
+  GEAR_TRY(server->watch_own_descriptors());
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace gear

@@ -1,0 +1,44 @@
+// A GEAR server: the conductor's loop, its sessions and its control socket. geard runs one in its main thread, an
+// embedded client in a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace gear {
+
+struct ServerOptions {
+  std::string socket_path;          // empty: only the abstract socket of the instance (embedded)
+  uint32_t memory = GEAR_MEMORY_MEMFD;  // where tables that do not say go, and the server's own segments
+  bool allow_io_uring = true;
+  uint32_t clients_max = 1024;
+  uint32_t tables_max = 1024;
+  uint32_t channels_max = 16384;    // writers, samplers and item channels together
+  int64_t spin_ns = 20'000;         // polls the rings without sleeping after the last record
+  int64_t drowsy_ns = 20'000'000;   // then every kDrowsyPollNs, then sleeps until a doorbell
+};
+
+class Server {
+ public:
+  virtual ~Server() = default;
+
+  // Binds the sockets and, with a socket path, takes the exclusive lock of that path (path + ".lock"): EADDRINUSE when
+  // another server holds it (its pid is in the text); a stale socket and the segments of the dead server of this path are
+  // removed. Errors: ENOTSOCKET, EPERM, EINVAL (path too long), EMFILE, ENOMEM, ESYSTEM.
+  static Result<std::unique_ptr<Server>> create(const ServerOptions& options);
+
+  // Serves until stop. `tick`, if given, is called from the loop at least every tick_ns while it serves.
+  virtual void run(std::function<void()> tick = nullptr, int64_t tick_ns = 0) = 0;
+
+  // Makes run return soon. Any thread; async-signal-safe.
+  virtual void stop() = 0;
+
+  virtual const std::string& abstract_name() const = 0;  // of the socket that handles lead to
+  virtual uint64_t instance_id() const = 0;
+};
+
+}  // namespace gear

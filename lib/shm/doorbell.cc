@@ -1,0 +1,44 @@
+#include "shm/doorbell.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "base/shared_word.h"
+
+namespace gear {
+
+void futex_wait(const uint32_t* word, uint32_t seen, int64_t timeout_ns) {
+  if (timeout_ns <= 0) return;
+  timespec timeout;
+  timeout.tv_sec = timeout_ns / 1'000'000'000;
+  timeout.tv_nsec = timeout_ns % 1'000'000'000;
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+void futex_wake(uint32_t* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void wake_client_if_asleep(layout::ChannelHeader* channel) {
+  fence_store_before_look();
+  if (peek(channel->client_sleeps) == 0) return;
+  __atomic_fetch_add(&channel->wake_word, 1, __ATOMIC_RELEASE);
+  futex_wake(&channel->wake_word);
+}
+
+void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency) {
+  fence_store_before_look();
+  auto state = static_cast<layout::ConductorState>(peek(instance->conductor_state));
+  if (state == layout::ConductorState::kAwake) return;
+  if (state == layout::ConductorState::kDrowsy && urgency == Urgency::kCommit) return;
+  uint64_t one = 1;
+  // EAGAIN: the counter is full, so the conductor has been told already.
+  while (write(doorbell_fd, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace gear

@@ -1,0 +1,434 @@
+#include "shm/segment.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <atomic>
+#include <boost/interprocess/mapped_region.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/shared_word.h"
+#include "layout/fingerprint.h"
+#include "shm/descriptor_error.h"
+#include "shm/memory.h"
+
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 0x0004U
+#endif
+
+namespace gear {
+namespace {
+
+namespace ipc = boost::interprocess;
+
+const char* const kFolder = "/dev/shm";
+// An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all of it forever.
+constexpr size_t kAllocationPieceBytes = size_t{64} << 20;
+
+const char* kind_name(layout::SegmentKind kind) {
+  switch (kind) {
+    case layout::SegmentKind::kInstance: return "instance";
+    case layout::SegmentKind::kDirectory: return "directory";
+    case layout::SegmentKind::kData: return "data";
+    case layout::SegmentKind::kChannel: return "channel";
+  }
+  return "unknown";
+}
+
+std::string name_prefix(uint64_t instance_id) {
+  return format("gear.%u.%016llx.", geteuid(), static_cast<unsigned long long>(instance_id));
+}
+
+// A property that was not granted: the failure itself where it is required, else a line in the log, once.
+Status unless_required(uint32_t want, const Status& failure, std::atomic<bool>* said) {
+  if (want == GEAR_WANT_REQUIRED) return failure;
+  if (!said->exchange(true)) log(LogLevel::kWarning, "%s; going on without", failure.text().c_str());
+  return {};
+}
+
+Status no_space(const std::string& purpose, uint64_t asked, uint64_t free, const std::string& where,
+                const char* remedy) {
+  return error(GEAR_ENOSPC, "%s: %s asked, %s free in %s (ENOSPC); %s", purpose.c_str(),
+               human_bytes(asked).c_str(), human_bytes(free).c_str(), where.c_str(), remedy);
+}
+
+Status no_space_in_folder(const std::string& purpose, uint64_t asked, uint64_t free) {
+  return no_space(purpose, asked, free, kFolder,
+                  "lower capacity, enlarge /dev/shm, or use memory = memfd");
+}
+
+uint64_t free_in_folder() {
+  struct statvfs file_system;
+  if (statvfs(kFolder, &file_system) != 0) return UINT64_MAX;
+  return static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
+}
+
+Status check_huge_page_room(const std::string& purpose, uint64_t bytes) {
+  HugePagePool pool = huge_page_pool();
+  if (pool.page_bytes == 0) {
+    return error(GEAR_EUNSUPPORTED, "%s: this kernel has no huge pages; use huge_pages = try",
+                 purpose.c_str());
+  }
+  uint64_t pages = bytes / pool.page_bytes;
+  if (pages <= pool.free_pages) return {};
+  return error(GEAR_ENOSPC,
+               "%s: %llu huge pages of %s asked, %llu free in the pool (ENOSPC); raise "
+               "vm.nr_hugepages, or use huge_pages = try",
+               purpose.c_str(), static_cast<unsigned long long>(pages),
+               human_bytes(pool.page_bytes).c_str(),
+               static_cast<unsigned long long>(pool.free_pages));
+}
+
+// Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment nor bring the OOM
+// killer.
+Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOptions& options) {
+  rlimit file_size{};
+  if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur) {
+    return no_space(purpose, bytes, file_size.rlim_cur, "what RLIMIT_FSIZE allows",
+                    "raise it with ulimit -f");
+  }
+  if (options.huge_pages == GEAR_WANT_REQUIRED) return check_huge_page_room(purpose, bytes);
+  if (options.memory == GEAR_MEMORY_POSIX) {
+    uint64_t free = free_in_folder();
+    if (bytes > free) return no_space_in_folder(purpose, bytes, free);
+  }
+  MemoryRoom room = memory_room();
+  if (bytes <= room.free_bytes) return {};
+  return no_space(purpose, bytes, room.free_bytes,
+                  room.where + " after a reserve of " + human_bytes(room.reserve_bytes),
+                  "lower capacity");
+}
+
+Status allocate_pages(const std::string& purpose, int fd, size_t bytes, const char* where,
+                      bool named) {
+  for (size_t offset = 0; offset < bytes;) {
+    size_t piece = std::min(kAllocationPieceBytes, bytes - offset);
+    int why = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(piece));
+    if (why == EINTR) continue;
+    if (why == ENOSPC && named) return no_space_in_folder(purpose, bytes, free_in_folder());
+    if (why != 0) {
+      std::string what = format("%s: allocating %s in %s", purpose.c_str(),
+                                human_bytes(bytes).c_str(), where);
+      return system_error(why, what);
+    }
+    offset += piece;
+  }
+  return {};
+}
+
+// Stores that cannot fault: the pages are allocated and zero.
+void touch_pages(void* data, size_t bytes) {
+  for (size_t offset = 0; offset < bytes; offset += layout::kPageBytes) {
+    static_cast<volatile char*>(data)[offset] = 0;
+  }
+}
+
+Result<uint64_t> size_on_pages(const std::string& purpose, size_t bytes, bool huge) {
+  uint64_t page = huge ? huge_page_pool().page_bytes : static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (page == 0) page = layout::kPageBytes;
+  uint64_t least = std::max<uint64_t>(bytes, sizeof(layout::SegmentHeader));
+  if (least > static_cast<uint64_t>(INT64_MAX) - page) {
+    return no_space(purpose, least, memory_room().free_bytes, "memory", "lower capacity");
+  }
+  return layout::align_up(least, page);
+}
+
+// What Boost.Interprocess maps: a descriptor that stays its owner's.
+class Mappable {
+ public:
+  explicit Mappable(int fd) : fd_(fd) {}
+  ipc::mapping_handle_t get_mapping_handle() const {
+    return ipc::ipcdetail::mapping_handle_from_file_handle(fd_);
+  }
+
+ private:
+  int fd_;
+};
+
+Status check_header(const std::string& purpose, const layout::SegmentHeader& header, uint64_t size,
+                    layout::SegmentKind kind) {
+  const char* about = purpose.c_str();
+  uint64_t magic = observe(header.magic);
+  if (magic == 0) {
+    return error(GEAR_EPROTOCOL, "%s: the %s segment is half made", about, kind_name(kind));
+  }
+  if (magic != layout::kSegmentMagic) {
+    return error(GEAR_EPROTOCOL, "%s: not a GEAR segment: it begins with %016llx, not %016llx", about,
+                 static_cast<unsigned long long>(magic),
+                 static_cast<unsigned long long>(layout::kSegmentMagic));
+  }
+  if (header.version != layout::kLayoutVersion) {
+    return error(GEAR_EVERSION,
+                 "%s: the server's layout version is %u, this library's is %u; use one GEAR release "
+                 "on both sides", about, header.version, layout::kLayoutVersion);
+  }
+  if (header.fingerprint != layout::kLayoutFingerprint) {
+    return error(GEAR_EVERSION,
+                 "%s: the server's layout fingerprint is %016llx, this library's is %016llx; use one "
+                 "GEAR build on both sides", about,
+                 static_cast<unsigned long long>(header.fingerprint),
+                 static_cast<unsigned long long>(layout::kLayoutFingerprint));
+  }
+  if (header.kind != static_cast<uint32_t>(kind)) {
+    return error(GEAR_EPROTOCOL, "%s: a %s segment (kind %u) came, a %s segment (kind %u) was due",
+                 about, kind_name(static_cast<layout::SegmentKind>(header.kind)), header.kind,
+                 kind_name(kind), static_cast<uint32_t>(kind));
+  }
+  if (header.size_bytes != size) {
+    return error(GEAR_EPROTOCOL, "%s: the %s segment has %llu bytes, its header says %llu", about,
+                 kind_name(kind), static_cast<unsigned long long>(size),
+                 static_cast<unsigned long long>(header.size_bytes));
+  }
+  return {};
+}
+
+std::atomic<bool> said_memfd, said_huge_pages, said_populate, said_lock;
+
+}  // namespace
+
+// ---- Mapping
+
+Mapping::Mapping() = default;
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : region_(std::move(other.region_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      owner_pid_(other.owner_pid_) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(region_, other.region_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(owner_pid_, other.owner_pid_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (region_ != nullptr && owner_pid_ != getpid()) (void)region_.release();
+}
+
+Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
+  if (bytes == 0) return error(GEAR_ESYSTEM, "mmap of 0 bytes");
+  Mapping mapping;
+  try {
+    mapping.region_ = std::make_unique<ipc::mapped_region>(
+        Mappable(fd), writable ? ipc::read_write : ipc::read_only, 0, bytes);
+  } catch (const ipc::interprocess_exception& failure) {
+    return system_error(failure.get_native_error(),
+                        format("mmap of %s, %s", human_bytes(bytes).c_str(),
+                               writable ? "writable" : "read-only"));
+  } catch (const std::bad_alloc&) {
+    return error(GEAR_ENOMEM, "mmap of %s: no memory for its record", human_bytes(bytes).c_str());
+  }
+  mapping.data_ = mapping.region_->get_address();
+  mapping.size_ = mapping.region_->get_size();
+  mapping.owner_pid_ = getpid();
+  if (madvise(mapping.data_, bytes, MADV_DONTFORK) != 0) {
+    return system_error(errno, "madvise(MADV_DONTFORK)");
+  }
+  return mapping;
+}
+
+// ---- Segment
+
+Segment::Segment(Segment&& other) noexcept
+    : writable_(std::move(other.writable_)),
+      read_only_(std::move(other.read_only_)),
+      mapping_(std::move(other.mapping_)),
+      name_(std::exchange(other.name_, {})),
+      owner_pid_(other.owner_pid_) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  if (this == &other) return *this;
+  remove_name();
+  writable_ = std::move(other.writable_);
+  read_only_ = std::move(other.read_only_);
+  mapping_ = Mapping(std::move(other.mapping_));
+  name_ = std::exchange(other.name_, {});
+  owner_pid_ = other.owner_pid_;
+  return *this;
+}
+
+Segment::~Segment() { remove_name(); }
+
+void Segment::remove_name() {
+  if (!name_.empty() && owner_pid_ == getpid()) shm_unlink(name_.c_str());
+  name_.clear();
+}
+
+Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
+                           uint64_t instance_id, uint64_t object_id) {
+  std::string name = "/" + name_prefix(instance_id) +
+                     format("%s.%llx", kind_name(kind), static_cast<unsigned long long>(object_id));
+  std::string what = purpose + ": shm_open " + name;
+  writable_.reset(shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!writable_.valid()) {
+    if (errno == EEXIST) {
+      return error(GEAR_EEXISTS, "%s: it exists already in %s; remove it if no server of instance "
+                   "%016llx runs", what.c_str(), kFolder, static_cast<unsigned long long>(instance_id));
+    }
+    if (errno == ENOENT || errno == ENOSYS) {
+      return error(GEAR_EUNSUPPORTED, "%s: %s is not there; mount a tmpfs, or use memory = memfd",
+                   what.c_str(), kFolder);
+    }
+    return descriptor_error(errno, what);
+  }
+  name_ = std::move(name);
+  owner_pid_ = getpid();
+  read_only_.reset(shm_open(name_.c_str(), O_RDONLY | O_CLOEXEC, 0));
+  if (!read_only_.valid()) return descriptor_error(errno, what + " read-only");
+  return {};
+}
+
+// Sets *named when memfds are not allowed here and a named segment is to be made.
+Status Segment::open_memfd(const std::string& purpose, layout::SegmentKind kind, bool huge,
+                           bool* named) {
+  std::string label = std::string("gear.") + kind_name(kind);
+  unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0u);
+  writable_.reset(memfd_create(label.c_str(), flags));
+  if (!writable_.valid()) {
+    int why = errno;
+    std::string what = purpose + (huge ? ": memfd_create of huge pages" : ": memfd_create");
+    if (why != EPERM && why != ENOSYS && why != EINVAL) return descriptor_error(why, what);
+    *named = !huge;
+    return unless_required(huge ? GEAR_WANT_REQUIRED : GEAR_WANT_TRY,
+                           error(GEAR_EUNSUPPORTED, "%s: not available here (errno %d); use memory = "
+                                 "posix", what.c_str(), why), &said_memfd);
+  }
+  if (fchmod(writable_.get(), 0600) != 0) return system_error(errno, purpose + ": fchmod of a memfd");
+  std::string again = format("/proc/self/fd/%d", writable_.get());
+  read_only_.reset(open(again.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!read_only_.valid()) {
+    return descriptor_error(errno, purpose + ": opening " + again +
+                            " read-only (is /proc mounted? memory = posix needs none)");
+  }
+  return {};
+}
+
+Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
+                         bool named) {
+  bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
+  if (ftruncate(writable_.get(), static_cast<off_t>(bytes)) != 0) {
+    return system_error(errno, format("%s: ftruncate to %s", purpose.c_str(),
+                                      human_bytes(bytes).c_str()));
+  }
+  Result<Mapping> mapped = Mapping::map(writable_.get(), bytes, true);
+  if (!mapped.ok()) {
+    return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
+  }
+  mapping_ = mapped.take();
+  void* data = mapping_.data();
+
+  // Policies come before the first touch of a page.
+  if (options.numa_node >= 0) GEAR_TRY(bind_pages(purpose, data, bytes, options.numa_node));
+  if (options.huge_pages == GEAR_WANT_TRY) {
+    Status advised = advise_huge_pages(purpose, data, bytes, named);
+    // Only a touch makes a huge page. A shortage shows again, as an error, in what follows.
+    if (advised.ok()) (void)populate_pages(purpose, data, bytes);
+    else GEAR_TRY(unless_required(GEAR_WANT_TRY, advised, &said_huge_pages));
+  }
+  const char* where = hugetlb ? "huge pages" : named ? kFolder : "memory";
+  GEAR_TRY(allocate_pages(purpose, writable_.get(), bytes, where, named));
+  // The limit of a control group on huge pages shows at the touch only.
+  if (options.populate != GEAR_WANT_NO || hugetlb) {
+    Status populated = populate_pages(purpose, data, bytes);
+    if (populated.code() == GEAR_EUNSUPPORTED && !hugetlb) {
+      touch_pages(data, bytes);
+    } else if (!populated.ok()) {
+      bool fault_later = hugetlb && populated.code() != GEAR_EUNSUPPORTED;
+      GEAR_TRY(unless_required(fault_later ? GEAR_WANT_REQUIRED : options.populate, populated,
+                               &said_populate));
+    }
+  }
+  if (options.lock != GEAR_WANT_NO) {
+    Status locked = lock_pages(purpose, data, bytes);
+    if (!locked.ok()) GEAR_TRY(unless_required(options.lock, locked, &said_lock));
+  }
+  return {};
+}
+
+Result<Segment> Segment::create(const std::string& purpose, layout::SegmentKind kind, size_t bytes,
+                                uint64_t instance_id, uint64_t object_id,
+                                const MemoryOptions& options) {
+  bool named = options.memory == GEAR_MEMORY_POSIX;
+  bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
+  if (named && hugetlb) {
+    return error(GEAR_EUNSUPPORTED,
+                 "%s: huge_pages = required takes hugetlb pages, which a named segment cannot have; "
+                 "use memory = memfd, or huge_pages = try", purpose.c_str());
+  }
+  Result<uint64_t> size = size_on_pages(purpose, bytes, hugetlb);
+  if (!size.ok()) return size.status();
+  GEAR_TRY(check_room(purpose, size.value(), options));
+
+  Segment segment;
+  if (!named) GEAR_TRY(segment.open_memfd(purpose, kind, hugetlb, &named));
+  if (named) GEAR_TRY(segment.open_named(purpose, kind, instance_id, object_id));
+  if (fchmod(segment.writable_.get(), 0600) != 0) {
+    return system_error(errno, purpose + ": fchmod of a segment");
+  }
+  GEAR_TRY(segment.allocate(purpose, size.value(), options, named));
+  if (!named && fcntl(segment.writable_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return system_error(errno, purpose + ": sealing a memfd");
+  }
+  auto* header = static_cast<layout::SegmentHeader*>(segment.data());
+  header->version = layout::kLayoutVersion;
+  header->kind = static_cast<uint32_t>(kind);
+  header->fingerprint = layout::kLayoutFingerprint;
+  header->size_bytes = size.value();
+  header->instance_id = instance_id;
+  header->object_id = object_id;
+  return segment;
+}
+
+void Segment::publish_magic() {
+  // Release: who sees the magic sees a finished segment.
+  publish(static_cast<layout::SegmentHeader*>(data())->magic, layout::kSegmentMagic);
+}
+
+// ---- segments of others
+
+Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentKind kind,
+                            bool writable) {
+  struct stat file;
+  if (fstat(fd, &file) != 0) return system_error(errno, purpose + ": fstat of a segment");
+  if (!S_ISREG(file.st_mode)) {
+    return error(GEAR_EPROTOCOL, "%s: the descriptor of the %s segment is not one of memory",
+                 purpose.c_str(), kind_name(kind));
+  }
+  if (file.st_size < static_cast<off_t>(sizeof(layout::SegmentHeader))) {
+    return error(GEAR_EPROTOCOL, "%s: the %s segment has %lld bytes, a header alone has %zu",
+                 purpose.c_str(), kind_name(kind), static_cast<long long>(file.st_size),
+                 sizeof(layout::SegmentHeader));
+  }
+  size_t bytes = static_cast<size_t>(file.st_size);
+  Result<Mapping> mapped = Mapping::map(fd, bytes, writable);
+  if (!mapped.ok()) {
+    return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
+  }
+  const auto* header = static_cast<const layout::SegmentHeader*>(mapped.value().data());
+  GEAR_TRY(check_header(purpose, *header, bytes, kind));
+  return mapped;
+}
+
+size_t remove_segments_of(uint64_t instance_id) {
+  DIR* folder = opendir(kFolder);
+  if (folder == nullptr) return 0;
+  std::string prefix = name_prefix(instance_id);
+  size_t removed = 0;
+  while (const dirent* entry = readdir(folder)) {
+    if (strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
+    if (shm_unlink((std::string("/") + entry->d_name).c_str()) == 0) ++removed;
+  }
+  closedir(folder);
+  return removed;
+}
+
+}  // namespace gear

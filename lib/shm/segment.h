@@ -1,0 +1,99 @@
+// Shared-memory segments: made by the server, mapped by everyone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "layout/segment.h"
+#include "shm/descriptor.h"
+
+namespace boost::interprocess {
+class mapped_region;
+}
+
+namespace gear {
+
+struct MemoryOptions {
+  uint32_t memory = GEAR_MEMORY_MEMFD;  // posix or memfd
+  uint32_t huge_pages = GEAR_WANT_NO;
+  uint32_t populate = GEAR_WANT_NO;
+  uint32_t lock = GEAR_WANT_NO;
+  int32_t numa_node = -1;
+};
+
+// A mapping of a whole segment; unmaps when it goes. Never inherited by a forked child (MADV_DONTFORK).
+class Mapping {
+ public:
+  Mapping();
+  Mapping(Mapping&&) noexcept;
+  Mapping& operator=(Mapping&&) noexcept;
+  ~Mapping();
+
+  void* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool valid() const { return data_ != nullptr; }
+
+  // Maps `bytes` of fd from its begin. Errors: ENOMEM, ESYSTEM.
+  static Result<Mapping> map(int fd, size_t bytes, bool writable);
+
+ private:
+  std::unique_ptr<boost::interprocess::mapped_region> region_;
+  void* data_ = nullptr;
+  size_t size_ = 0;
+  int owner_pid_ = 0;  // a forked child has no mapping, and must not unmap what it put in its place
+};
+
+// A segment that this process made and owns. Its name, if it has one, goes with it; its memory when the last process
+// unmaps it. Not thread safe.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&& other) noexcept;
+  ~Segment();
+
+  // Makes a zero-filled segment of `bytes` (rounded up to whole pages), all of it allocated: shortage is an error here
+  // and never a fault later. `purpose` is the begin of error texts ("create table \"atari\""). Posix segments are named
+  // "/gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>", created exclusively, mode 0600; memfds get F_SEAL_SHRINK and
+  // F_SEAL_GROW and mode 0600. The header is written but for its magic.
+  // Errors: ENOSPC (asked and free bytes in the text), ENOMEM, EMFILE, EMEMLOCK, EUNSUPPORTED, EEXISTS, ESYSTEM.
+  static Result<Segment> create(const std::string& purpose, layout::SegmentKind kind, size_t bytes,
+                                uint64_t instance_id, uint64_t object_id,
+                                const MemoryOptions& options);
+
+  // Lets map_segment of other processes succeed; after the last initialising store.
+  void publish_magic();
+
+  void* data() const { return mapping_.data(); }
+  size_t size() const { return mapping_.size(); }
+  int writable_fd() const { return writable_.get(); }
+  int read_only_fd() const { return read_only_.get(); }
+
+ private:
+  Status open_named(const std::string& purpose, layout::SegmentKind kind, uint64_t instance_id,
+                    uint64_t object_id);
+  Status open_memfd(const std::string& purpose, layout::SegmentKind kind, bool huge, bool* named);
+  Status allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
+                  bool named);
+  void remove_name();
+
+  Descriptor writable_;
+  Descriptor read_only_;
+  Mapping mapping_;
+  std::string name_;    // empty for memfd
+  int owner_pid_ = 0;   // a forked child does not remove the name
+};
+
+// Maps a segment received from a server and checks it: size of the file, magic, version, fingerprint, kind. `purpose` is
+// as above. Errors: EVERSION (both versions, or both fingerprints, in the text), EPROTOCOL (half made, too small, another
+// kind), ENOMEM.
+Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentKind kind,
+                            bool writable);
+
+// Removes the named segments that a dead server of this instance left. Only for the holder of the instance's lock.
+// Returns how many.
+size_t remove_segments_of(uint64_t instance_id);
+
+}  // namespace gear

@@ -1,0 +1,394 @@
+#include "table/geometry.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <unordered_set>
+
+#include "base/utf8.h"
+#include "limit/rate_limiter.h"
+#include "select/selector.h"
+
+namespace gear {
+namespace {
+
+using layout::align_up;
+using layout::ColumnRecord;
+using layout::ColumnSpec;
+using layout::TableCreateRequest;
+using layout::TableHeader;
+
+constexpr uint64_t kBlockBytesWanted = 64 * 1024;
+constexpr uint64_t kBlockBytesLeast = 4 * 1024;
+constexpr uint64_t kColumnAlignment = 128;
+constexpr uint64_t kCellBytesMax = uint64_t{1} << 40;
+constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 46;
+
+struct DtypeRow {
+  uint32_t bytes;
+  const char* name;
+};
+constexpr DtypeRow kDtypes[] = {{0, "none"}, {1, "bool"}, {1, "u8"},  {1, "i8"},
+                                {2, "u16"},  {2, "i16"},  {4, "u32"}, {4, "i32"},
+                                {8, "u64"},  {8, "i64"},  {2, "f16"}, {2, "bf16"},
+                                {4, "f32"},  {8, "f64"},  {8, "c64"}, {0, "bytes"}};
+
+// A name in a fixed field: terminated, 1 to 255 bytes, UTF-8.
+Status check_name(const char* what, const char (&field)[layout::kNameBytesMax + 1]) {
+  size_t length = strnlen(field, sizeof field);
+  if (length == 0 || length == sizeof field) {
+    return error(GEAR_ENAME, "%s name has %zu bytes; give 1 to %u", what, length,
+                 layout::kNameBytesMax);
+  }
+  if (!valid_utf8(field, length)) {
+    return error(GEAR_ENAME, "%s name is not UTF-8; give a UTF-8 name", what);
+  }
+  return {};
+}
+
+// a * b within the largest segment, else ESIZE.
+Status multiply(const char* table, const char* what, uint64_t a, uint64_t b, uint64_t* product) {
+  if (__builtin_mul_overflow(a, b, product) || *product > kSegmentBytesMax) {
+    return error(GEAR_ESIZE, "create table \"%s\": %s of %llu x %llu bytes is over the limit of 64 TiB; lower it",
+                 table, what, static_cast<unsigned long long>(a),
+                 static_cast<unsigned long long>(b));
+  }
+  return {};
+}
+
+Status plan_column(const char* table, const ColumnSpec& spec, ColumnRecord* record) {
+  GEAR_TRY(check_name("column", spec.name));
+  if (spec.dtype < GEAR_BOOL || spec.dtype > GEAR_BYTES) {
+    return error(GEAR_EDTYPE, "create table \"%s\": column \"%s\" has dtype %u; give one of gear_dtype (1 to %d)",
+                 table, spec.name, spec.dtype, GEAR_BYTES);
+  }
+  if (spec.rank > layout::kRankMax) {
+    return error(GEAR_ESHAPE, "create table \"%s\": column \"%s\" has rank %u; at most %u", table,
+                 spec.name, spec.rank, layout::kRankMax);
+  }
+  if ((spec.flags & ~uint32_t{GEAR_COLUMN_PER_EPISODE}) != 0) {
+    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has unknown flags 0x%x", table,
+                 spec.name, spec.flags);
+  }
+  uint64_t bytes = dtype_bytes(spec.dtype, spec.element_bytes);
+  if (bytes == 0 || (spec.dtype != GEAR_BYTES && spec.element_bytes != 0 &&
+                     spec.element_bytes != bytes)) {
+    return error(GEAR_ESIZE, "create table \"%s\": column \"%s\" of dtype %s has element_bytes %u; give %s", table,
+                 spec.name, dtype_name(spec.dtype), spec.element_bytes,
+                 spec.dtype == GEAR_BYTES ? "at least 1" : "0");
+  }
+  record->element_bytes = static_cast<uint32_t>(bytes);
+  for (uint32_t axis = 0; axis < spec.rank; ++axis) {
+    if (spec.shape[axis] < 1) {
+      return error(GEAR_ESIZE, "create table \"%s\": column \"%s\" has extent %lld on axis %u; every extent is at least 1",
+                   table, spec.name, static_cast<long long>(spec.shape[axis]), axis);
+    }
+    GEAR_TRY(multiply(table, "a cell", bytes, static_cast<uint64_t>(spec.shape[axis]), &bytes));
+    record->shape[axis] = spec.shape[axis];
+  }
+  if (bytes > kCellBytesMax) {
+    return error(GEAR_ESIZE, "create table \"%s\": column \"%s\" has cells of %llu bytes; at most 1 TiB",
+                 table, spec.name, static_cast<unsigned long long>(bytes));
+  }
+  memcpy(record->name, spec.name, sizeof record->name);
+  record->dtype = spec.dtype;
+  record->rank = spec.rank;
+  record->flags = spec.flags;
+  record->cell_bytes = bytes;
+  return {};
+}
+
+Status plan_columns(const TableCreateRequest& request, const ColumnSpec* specs,
+                    Geometry* geometry) {
+  if (request.column_count < 1 || request.column_count > layout::kColumnsMax) {
+    return error(GEAR_ESIZE, "create table \"%s\": %u columns; give 1 to %u", request.name,
+                 request.column_count, layout::kColumnsMax);
+  }
+  std::unordered_set<std::string> names;
+  geometry->columns.resize(request.column_count);
+  for (uint32_t i = 0; i < request.column_count; ++i) {
+    geometry->columns[i] = ColumnRecord{};
+    GEAR_TRY(plan_column(request.name, specs[i], &geometry->columns[i]));
+    if (!names.insert(specs[i].name).second) {
+      return error(GEAR_EDUPLICATE, "create table \"%s\": two columns are named \"%s\"; names are unique in a table",
+                   request.name, specs[i].name);
+    }
+    if ((specs[i].flags & GEAR_COLUMN_PER_EPISODE) == 0) ++geometry->header.step_column_count;
+  }
+  if (geometry->header.step_column_count == 0) {
+    return error(GEAR_EINVAL, "create table \"%s\": every column is per episode; at least one holds a value per step",
+                 request.name);
+  }
+  return {};
+}
+
+Status plan_items(const TableCreateRequest& request, TableHeader* header) {
+  const char* name = request.name;
+  if (request.capacity_items < 1 || request.capacity_items > layout::kNone - 1) {
+    return error(GEAR_ESIZE, "create table \"%s\": capacity_items %llu; give 1 to %u", name,
+                 static_cast<unsigned long long>(request.capacity_items), layout::kNone - 1);
+  }
+  if (request.item_policy > GEAR_ITEMS_EXPLICIT || request.short_episodes > 1) {
+    return error(GEAR_EINVAL, "create table \"%s\": item_policy %u, short_episodes %u; give a gear_item_policy, and 0 or 1",
+                 name, request.item_policy, request.short_episodes);
+  }
+  bool sequence = request.item_policy == GEAR_ITEMS_SEQUENCE;
+  if (sequence && request.item_length < 1) {
+    return error(GEAR_ESIZE, "create table \"%s\": items are sequences of item_length 0; give at least 1", name);
+  }
+  if (!sequence && (request.item_length != 0 || request.item_period != 0)) {
+    return error(GEAR_EINVAL, "create table \"%s\": item_length %u and item_period %u are for sequence items; leave them 0",
+                 name, request.item_length, request.item_period);
+  }
+  if (request.episode_steps_max > layout::kEpisodeStepsLimit ||
+      request.item_length > layout::kEpisodeStepsLimit) {
+    return error(GEAR_ESIZE, "create table \"%s\": episodes of %llu steps, items of %u; at most %llu", name,
+                 static_cast<unsigned long long>(request.episode_steps_max), request.item_length,
+                 static_cast<unsigned long long>(layout::kEpisodeStepsLimit));
+  }
+  header->item_policy = request.item_policy;
+  header->item_length = request.item_length;
+  header->item_period = request.item_period != 0 ? request.item_period : request.item_length;
+  header->short_episodes = request.short_episodes;
+  header->max_times_sampled = request.max_times_sampled;
+  header->episode_steps_max = request.episode_steps_max;
+  header->capacity_items = request.capacity_items;
+  header->item_slots = static_cast<uint32_t>(request.capacity_items);
+  header->slot_bits = 1;
+  while ((uint64_t{1} << header->slot_bits) < request.capacity_items) ++header->slot_bits;
+  return {};
+}
+
+Status plan_capacity_steps(const TableCreateRequest& request, TableHeader* header) {
+  uint64_t items = request.capacity_items;
+  uint64_t steps_each = 1;
+  switch (header->item_policy) {
+    case GEAR_ITEMS_STEP: header->item_steps_max = 1; break;
+    case GEAR_ITEMS_SEQUENCE:
+      header->item_steps_max = header->item_length;
+      steps_each = header->item_period;
+      break;
+    default:
+      header->item_steps_max = static_cast<uint32_t>(request.episode_steps_max);
+      steps_each = request.episode_steps_max;
+  }
+  if (request.capacity_steps == 0 && steps_each == 0) {
+    return error(GEAR_ESIZE,
+                 "create table \"%s\": the length of its items is not known; give episode_steps_max, or capacity_steps",
+                 request.name);
+  }
+  uint64_t steps = request.capacity_steps;
+  if (steps == 0) {
+    GEAR_TRY(multiply(request.name, "steps", items, steps_each, &steps));
+    steps += header->item_steps_max > steps_each ? header->item_steps_max - steps_each : 0;
+  }
+  if (steps < header->item_steps_max) {
+    return error(GEAR_ESIZE, "create table \"%s\": capacity_steps %llu is less than one item of %u steps; raise it",
+                 request.name, static_cast<unsigned long long>(steps), header->item_steps_max);
+  }
+  if (header->item_steps_max == 0) {
+    header->item_steps_max =
+        static_cast<uint32_t>(std::min<uint64_t>(steps, layout::kEpisodeStepsLimit));
+  }
+  header->capacity_steps = steps;
+  return {};
+}
+
+Status plan_selectors(const TableCreateRequest& request, TableHeader* header) {
+  uint32_t sampler =
+      request.sampler == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_UNIFORM} : request.sampler;
+  uint32_t remover =
+      request.remover == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_FIFO} : request.remover;
+  if (sampler > GEAR_SELECT_PRIORITIZED) {
+    return error(GEAR_EINVAL, "create table \"%s\": sampler %u is no gear_selector", request.name,
+                 sampler);
+  }
+  if (remover != GEAR_SELECT_FIFO && remover != GEAR_SELECT_UNIFORM) {
+    return error(GEAR_EINVAL, "create table \"%s\": remover %u; give fifo or uniform", request.name,
+                 remover);
+  }
+  double alpha = request.priority_alpha == 0.0 ? 0.6 : request.priority_alpha;
+  if (request.priority_alpha == GEAR_ALPHA_ZERO) alpha = 0.0;
+  if (!priority_valid(alpha) || !priority_valid(request.priority_epsilon)) {
+    return error(GEAR_EPRIORITY, "create table \"%s\": priority_alpha %g, priority_epsilon %g; both are finite and not negative",
+                 request.name, request.priority_alpha, request.priority_epsilon);
+  }
+  header->indexes[0] = {sampler, 0, 0, 0, alpha, request.priority_epsilon};
+  header->indexes[1] = {remover, 0, 0, 0, alpha, request.priority_epsilon};
+  header->index_count = sampler == remover ? 1 : 2;
+  header->sampler_index = 0;
+  header->remover_index = header->index_count - 1;
+  return {};
+}
+
+Status plan_limiter(const TableCreateRequest& request, TableHeader* header) {
+  gear_rate_limiter limiter{request.limiter.samples_per_insert, request.limiter.min_size,
+                            request.limiter.min_diff, request.limiter.max_diff};
+  if (limiter.samples_per_insert == 0 && limiter.min_size == 0 && limiter.min_diff == 0 &&
+      limiter.max_diff == 0) {
+    GEAR_TRY(min_size_limiter(1, &limiter));
+  }
+  Status checked = check_limiter(limiter);
+  if (!checked.ok()) {
+    return error(checked.code(), "create table \"%s\": %s", request.name, checked.text().c_str());
+  }
+  header->limiter = {limiter.samples_per_insert, limiter.min_size, limiter.min_diff,
+                     limiter.max_diff};
+  header->direct_allowed = limiter_counts_nothing(limiter) && request.max_times_sampled == 0;
+  return {};
+}
+
+// Rows a block: about 64 KiB of them, never more than an episode, and few enough that one block for each lane is a
+// small part of the table; yet no block smaller than a page.
+uint32_t choose_block_steps(const TableCreateRequest& request, const TableHeader& header,
+                            uint64_t step_bytes) {
+  if (request.block_steps != 0) return request.block_steps;
+  uint64_t steps = std::max<uint64_t>(1, kBlockBytesWanted / step_bytes);
+  uint64_t for_lanes = header.capacity_steps / (uint64_t{4} * header.lanes_max);
+  steps = std::min(steps, std::max<uint64_t>(for_lanes, kBlockBytesLeast / step_bytes));
+  if (header.episode_steps_max != 0) steps = std::min(steps, header.episode_steps_max);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(steps, 1, 1u << 20));
+}
+
+Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
+  TableHeader& header = geometry->header;
+  header.lanes_max = request.lanes_max != 0 ? request.lanes_max : 64;
+  header.window_before_max = request.window_before_max != 0 ? request.window_before_max : 16;
+  header.window_after_max = request.window_after_max != 0 ? request.window_after_max : 16;
+  if (header.lanes_max > 1u << 20 || header.window_before_max > 1u << 20 ||
+      header.window_after_max > 1u << 20 || request.block_steps > 1u << 20) {
+    return error(GEAR_ESIZE, "create table \"%s\": lanes_max %u, window_before_max %u, window_after_max %u, block_steps %u; each at most 1048576",
+                 request.name, header.lanes_max, header.window_before_max, header.window_after_max,
+                 request.block_steps);
+  }
+  uint64_t step_bytes = 0;
+  for (const ColumnRecord& column : geometry->columns) {
+    if ((column.flags & GEAR_COLUMN_PER_EPISODE) == 0) step_bytes += column.cell_bytes;
+  }
+  header.block_steps = choose_block_steps(request, header, step_bytes);
+
+  uint64_t block = 0;
+  uint64_t episode = 0;
+  for (ColumnRecord& column : geometry->columns) {
+    if ((column.flags & GEAR_COLUMN_PER_EPISODE) != 0) {
+      column.offset = episode;
+      episode += align_up(column.cell_bytes, 16);
+      continue;
+    }
+    uint64_t bytes = 0;
+    GEAR_TRY(multiply(request.name, "a block", column.cell_bytes, header.block_steps, &bytes));
+    column.offset = block;
+    block += align_up(bytes, kColumnAlignment);
+  }
+  header.presence_bytes = (header.column_count + 7) / 8;
+  header.presence_offset = block;
+  block += uint64_t{header.presence_bytes} * header.block_steps;
+  header.block_bytes = align_up(block, kColumnAlignment);
+  header.episode_cell_bytes = align_up(episode, kColumnAlignment);
+  return {};
+}
+
+// Blocks for the steps promised, for the final rows of episodes, and for what lanes hold half filled. Where this is not
+// enough, items are evicted early; it is never too few for every lane to make progress.
+Status plan_block_count(const TableCreateRequest& request, TableHeader* header) {
+  uint64_t rows = header->capacity_steps;
+  bool small = rows < (1u << 20) / std::max<uint64_t>(1, header->block_bytes / header->block_steps);
+  rows += small ? rows : rows / 32;
+  uint64_t blocks = (rows + header->block_steps - 1) / header->block_steps + 1;
+  uint64_t reach = uint64_t{blocks_before(*header)} + blocks_after(*header);
+  uint64_t lanes = header->lanes_max;
+  uint64_t slack = lanes * (2 + blocks_ahead(*header)) + 2;
+  slack += std::min(reach * std::min<uint64_t>(lanes, 4), blocks / 8 + 2 * reach);
+  blocks += slack;
+  if (blocks >= layout::kNone) {
+    return error(GEAR_ESIZE, "create table \"%s\": %llu blocks; raise block_steps", request.name,
+                 static_cast<unsigned long long>(blocks));
+  }
+  header->block_count = static_cast<uint32_t>(blocks);
+  return {};
+}
+
+Status place(const TableCreateRequest& request, TableHeader* header) {
+  uint64_t marks = 0, data = 0, episodes = 0;
+  GEAR_TRY(multiply(request.name, "marks", uint64_t{header->block_count} * 4, header->block_steps,
+                    &marks));
+  GEAR_TRY(multiply(request.name, "steps", header->block_count, header->block_bytes, &data));
+  if (header->episode_cell_bytes != 0) {
+    uint64_t slots = header->capacity_items + uint64_t{header->lanes_max} * 3;
+    header->episode_slots = static_cast<uint32_t>(std::min<uint64_t>(slots, layout::kNone - 1));
+    GEAR_TRY(multiply(request.name, "per-episode cells", header->episode_slots,
+                      header->episode_cell_bytes, &episodes));
+  }
+
+  uint64_t at = align_up(sizeof(TableHeader), layout::kContentionBytes);
+  auto take = [&at](uint64_t bytes) {
+    uint64_t offset = at;
+    at = align_up(at + bytes, layout::kContentionBytes);
+    return offset;
+  };
+  header->columns_offset = take(header->column_count * sizeof(ColumnRecord));
+  header->lanes_offset = take(header->lanes_max * sizeof(layout::LaneRecord));
+  header->blocks_offset = take(uint64_t{header->block_count} * sizeof(layout::BlockRecord));
+  header->marks_offset = take(marks);
+  header->items_offset = take(uint64_t{header->item_slots} * sizeof(layout::ItemRecord));
+  header->episodes_offset = take(uint64_t{header->episode_slots} * sizeof(layout::EpisodeRecord));
+  for (uint32_t i = 0; i < header->index_count; ++i) {
+    layout::IndexRecord& index = header->indexes[i];
+    index.bytes = selector_index_bytes(index.selector, header->item_slots);
+    index.offset = take(index.bytes);
+  }
+  header->directory_bytes = align_up(at, layout::kPageBytes);
+
+  header->data_blocks_offset = layout::kPageBytes;
+  header->data_episodes_offset = align_up(header->data_blocks_offset + data, layout::kPageBytes);
+  header->data_bytes = align_up(header->data_episodes_offset + episodes, layout::kPageBytes);
+  return {};
+}
+
+}  // namespace
+
+uint32_t dtype_bytes(uint32_t dtype, uint32_t element_bytes) {
+  if (dtype == GEAR_BYTES) return element_bytes;
+  return dtype <= GEAR_C64 ? kDtypes[dtype].bytes : 0;
+}
+
+const char* dtype_name(uint32_t dtype) { return dtype <= GEAR_BYTES ? kDtypes[dtype].name : "?"; }
+
+uint32_t blocks_ahead(const TableHeader& header) {
+  // Small blocks fill sooner than a grant arrives; large ones do not.
+  uint64_t row_bytes = std::max<uint64_t>(1, header.block_bytes / header.block_steps);
+  uint64_t rows_wanted = std::max<uint64_t>(1, std::min<uint64_t>(8, kBlockBytesWanted * 4 / row_bytes));
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>((rows_wanted + header.block_steps - 1) / header.block_steps, 1, 8));
+}
+
+uint32_t blocks_before(const TableHeader& header) {
+  return (header.window_before_max + header.block_steps - 1) / header.block_steps;
+}
+
+uint32_t blocks_after(const TableHeader& header) {
+  return (header.window_after_max + header.block_steps - 1) / header.block_steps;
+}
+
+Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSpec* columns) {
+  Geometry geometry;
+  geometry.header = TableHeader{};
+  TableHeader& header = geometry.header;
+  GEAR_TRY(check_name("table", request.name));
+  memcpy(header.name, request.name, sizeof header.name);
+  header.column_count = request.column_count;
+  GEAR_TRY(plan_columns(request, columns, &geometry));
+  GEAR_TRY(plan_items(request, &header));
+  GEAR_TRY(plan_capacity_steps(request, &header));
+  GEAR_TRY(plan_selectors(request, &header));
+  GEAR_TRY(plan_limiter(request, &header));
+  GEAR_TRY(plan_blocks(request, &geometry));
+  GEAR_TRY(plan_block_count(request, &header));
+  GEAR_TRY(place(request, &header));
+  header.memory = request.memory;
+  header.lease_timeout_ms = request.lease_timeout_ms != 0 ? request.lease_timeout_ms : 60'000;
+  return geometry;
+}
+
+}  // namespace gear

@@ -1,0 +1,37 @@
+// A lane: one writer's stream of rows, as the conductor keeps it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout/directory.h"
+
+namespace gear {
+
+// Conductor only; private memory. Rebuilt from LaneRecord, BlockRecord and marks.
+struct Lane {
+  bool open = false;
+
+  // Blocks held, oldest first: past ones that items to come may still need, the one being filled, those granted ahead.
+  std::vector<uint32_t> blocks;
+  uint32_t filling = 0;   // index in `blocks` of the block that takes the next row; = blocks.size() when none
+  uint32_t position = 0;  // of the next row in it
+
+  uint32_t tail = layout::kNone;  // block of the newest row
+  uint64_t next_row = 0;
+  uint64_t granted_row = 0;  // start row of the next block to be granted
+  uint64_t episode_row = 0;
+  uint32_t last_block = layout::kNone;  // of the newest step, for its end flags
+  uint32_t last_position = 0;
+
+  std::vector<uint32_t> episodes;  // slots granted; the front belongs to the current or coming episode
+  bool cells_given = false;
+
+  bool priority_given = false;
+  double priority = 0;
+  uint32_t blocks_wanted = 0;  // asked for, not granted yet
+
+  uint64_t episode_steps() const { return next_row - episode_row; }
+};
+
+}  // namespace gear

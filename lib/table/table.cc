@@ -1,0 +1,200 @@
+#include "table/table.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "base/shared_word.h"
+
+namespace gear {
+
+using layout::BlockRecord;
+using layout::ColumnRecord;
+using layout::EpisodeRecord;
+using layout::ItemRecord;
+using layout::kNone;
+using layout::LaneRecord;
+using layout::SegmentKind;
+using layout::TableHeader;
+using layout::TableState;
+
+namespace {
+constexpr uint32_t kGrantsAheadMax = 16;
+}
+
+Result<std::unique_ptr<Table>> Table::create(const Geometry& geometry, uint64_t instance_id,
+                                             uint64_t table_id, const MemoryOptions& memory) {
+  std::unique_ptr<Table> table(new Table());
+  std::string purpose = format("create table \"%s\"", geometry.header.name);
+  Result<Segment> directory =
+      Segment::create(purpose, SegmentKind::kDirectory, geometry.header.directory_bytes,
+                      instance_id, table_id, memory);
+  if (!directory.ok()) return directory.status();
+  Result<Segment> data = Segment::create(purpose, SegmentKind::kData, geometry.header.data_bytes,
+                                         instance_id, table_id, memory);
+  if (!data.ok()) return data.status();
+  table->directory_ = directory.take();
+  table->data_ = data.take();
+  table->lay_out(geometry, table_id);
+  return table;
+}
+
+void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
+  void* base = directory_.data();
+  header_ = static_cast<TableHeader*>(base);
+  layout::SegmentHeader segment = header_->segment;
+  *header_ = geometry.header;
+  header_->segment = segment;
+  header_->table_id = table_id;
+  header_->directory_bytes = directory_.size();
+  header_->data_bytes = data_.size();
+  header_->state = static_cast<uint32_t>(TableState::kOpen);
+
+  memcpy(layout::at_offset<ColumnRecord>(base, header_->columns_offset), geometry.columns.data(),
+         geometry.columns.size() * sizeof(ColumnRecord));
+  lane_records_ = layout::at_offset<LaneRecord>(base, header_->lanes_offset);
+  blocks_ = layout::at_offset<BlockRecord>(base, header_->blocks_offset);
+  marks_ = layout::at_offset<uint32_t>(base, header_->marks_offset);
+  items_ = layout::at_offset<ItemRecord>(base, header_->items_offset);
+  episodes_ = layout::at_offset<EpisodeRecord>(base, header_->episodes_offset);
+
+  pool_ = std::make_unique<BlockPool>(header_, blocks_);
+  lanes_.resize(header_->lanes_max);
+  free_items_.reserve(header_->item_slots);
+  episode_holds_.assign(header_->episode_slots, 0);
+  free_episodes_.reserve(header_->episode_slots);
+  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
+  open_selectors();
+  limiter_ = RateLimiter({header_->limiter.samples_per_insert, header_->limiter.min_size,
+                          header_->limiter.min_diff, header_->limiter.max_diff});
+  directory_.publish_magic();
+  data_.publish_magic();
+}
+
+void Table::open_selectors() {
+  for (uint32_t i = 0; i < header_->index_count; ++i) {
+    format_index(header_->indexes[i], header_, header_->item_slots);
+  }
+  sampler_ = open_selector(header_->indexes[header_->sampler_index], header_);
+  remover_ = sampler_.get();
+  if (header_->remover_index != header_->sampler_index) {
+    separate_remover_ = open_selector(header_->indexes[header_->remover_index], header_);
+    remover_ = separate_remover_.get();
+  }
+}
+
+void Table::set_state(TableState state) {
+  publish(header_->state, static_cast<uint32_t>(state));
+  ++changes_;
+}
+
+uint32_t Table::open_lane(uint32_t channel) {
+  for (uint32_t index = 0; index < header_->lanes_max; ++index) {
+    Lane& lane = lanes_[index];
+    if (lane.open) continue;
+    lane = Lane{};
+    lane.open = true;
+    lane.blocks.reserve(kGrantsAheadMax + 4);
+    LaneRecord& record = lane_records_[index];
+    note(record.channel, channel);
+    note(record.state, 1u);
+    sync_lane(lane, index);
+    ++lanes_open_;
+    note(header_->counters.lanes_open, uint64_t{lanes_open_});
+    return index;
+  }
+  return kNone;
+}
+
+void Table::close_lane(uint32_t index) {
+  Lane& lane = lanes_[index];
+  GEAR_ASSERT(lane.open, "lane %u", index);
+  // An episode item of the open episode is not made: its writer never ended it. A step or sequence item stays.
+  if (lane.episode_steps() > 0) finish_episode(lane, index, layout::kMarkTruncated);
+  for (uint32_t block : lane.blocks) pool_->drop(block);
+  for (uint32_t slot : lane.episodes) drop_episode(slot);
+  lane.blocks.clear();
+  lane.episodes.clear();
+  lane.open = false;
+  note(lane_records_[index].state, 0u);
+  --lanes_open_;
+  note(header_->counters.lanes_open, uint64_t{lanes_open_});
+  ++changes_;
+}
+
+bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
+  Lane& lane = lanes_[index];
+  uint32_t block = pool_->take(index, lane.granted_row);
+  while (block == kNone && remover_->count() > 0) {
+    evict_one();
+    block = pool_->take(index, lane.granted_row);
+  }
+  if (block == kNone) return false;
+  lane.blocks.push_back(block);
+  grant->block = block;
+  grant->generation = blocks_[block].generation;
+  grant->start_row = lane.granted_row;
+  lane.granted_row += header_->block_steps;
+  return true;
+}
+
+bool Table::grant_episode(uint32_t index, uint32_t* slot) {
+  while (free_episodes_.empty() && remover_->count() > 0) evict_one();
+  if (free_episodes_.empty()) return false;
+  *slot = free_episodes_.back();
+  free_episodes_.pop_back();
+  EpisodeRecord& record = episodes_[*slot];
+  note(record.given, 0u);
+  note(record.lane, index);
+  publish(record.generation, record.generation + 1);
+  episode_holds_[*slot] = 1;
+  lanes_[index].episodes.push_back(*slot);
+  return true;
+}
+
+void Table::drop_episode(uint32_t slot) {
+  if (slot == kNone) return;
+  GEAR_ASSERT(episode_holds_[slot] > 0, "episode %u dropped once too often", slot);
+  if (--episode_holds_[slot] > 0) return;
+  // As for blocks: the generation turns before a writer may store into the slot's cells again.
+  publish(episodes_[slot].generation, episodes_[slot].generation + 1);
+  free_episodes_.push_back(slot);
+}
+
+void Table::sync_lane(const Lane& lane, uint32_t index) {
+  LaneRecord& record = lane_records_[index];
+  note(record.tail_block, lane.tail);
+  note(record.open_episode, lane.episodes.empty() ? kNone : lane.episodes.front());
+  note(record.episode_row, lane.episode_row);
+  publish(record.next_row, lane.next_row);
+}
+
+void Table::reset() {
+  for (uint32_t slot = 0; slot < items_used_; ++slot) {
+    if (items_[slot].generation % 2 == 1) remove_item(slot);
+  }
+  sampler_->clear();
+  if (separate_remover_) separate_remover_->clear();
+  for (uint32_t index = 0; index < header_->lanes_max; ++index) {
+    Lane& lane = lanes_[index];
+    if (!lane.open) continue;
+    lane.episode_row = lane.next_row;
+    forget_past_rows(lane);
+    sync_lane(lane, index);
+  }
+  limiter_ = RateLimiter(limiter_.limits());
+  reserved_ = 0;
+  draws_left_ = 0;
+  layout::TableCounters& counters = header_->counters;
+  note(counters.inserts, uint64_t{0});
+  note(counters.samples, uint64_t{0});
+  note(counters.deletes, uint64_t{0});
+  note(counters.steps, uint64_t{0});
+  note(counters.episodes, uint64_t{0});
+  note(counters.evictions, uint64_t{0});
+  note(counters.priority_max, 0.0);
+  publish(counters.items, uint64_t{0});
+  publish(counters.epoch, counters.epoch + 1);
+  ++changes_;
+}
+
+}  // namespace gear

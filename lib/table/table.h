@@ -1,0 +1,155 @@
+// A table, the conductor's side: steps come in, items are made, drawn and removed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/status.h"
+#include "layout/channel.h"
+#include "limit/rate_limiter.h"
+#include "select/selector.h"
+#include "shm/segment.h"
+#include "table/block_pool.h"
+#include "table/geometry.h"
+#include "table/lane.h"
+
+namespace gear {
+
+// What became of a record. Nothing changed unless kDone, or kBlocked with steps counted.
+enum class Admit {
+  kDone,
+  kBlocked,  // the limiter does not admit the item; try again when the table changed
+  kBroken,   // no client of ours sends this
+  kRejected  // breaks a rule of the table: not made, the stream goes on
+};
+
+// A range of rows that stays readable until it is let go.
+struct Pin {
+  uint32_t block = layout::kNone;
+  uint32_t position = 0;
+  uint32_t length = 0;
+  uint32_t episode = layout::kNone;
+};
+
+// One draw, pinned.
+struct Drawn {
+  layout::DrawRecord record;
+  Pin pin;
+  uint32_t slot;
+  uint64_t item_generation;
+  uint64_t epoch;
+};
+
+// Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
+// layout/directory.h. Every operation is O(1) but for the selectors' O(log n), blocks within reach, and items that span
+// many blocks. Steady state allocates nothing.
+class Table {
+ public:
+  // Makes the segments and formats them: may take long, so it runs outside the conductor's thread.
+  // Errors: those of Segment::create.
+  static Result<std::unique_ptr<Table>> create(const Geometry& geometry, uint64_t instance_id,
+                                               uint64_t table_id, const MemoryOptions& memory);
+
+  const layout::TableHeader& header() const { return *header_; }
+  uint64_t id() const { return header_->table_id; }
+  const char* name() const { return header_->name; }
+  layout::TableState state() const { return static_cast<layout::TableState>(header_->state); }
+  void set_state(layout::TableState state);
+  const Segment& directory() const { return directory_; }
+  const Segment& data() const { return data_; }
+
+  // Lanes. open_lane: kNone when lanes_max are open.
+  uint32_t open_lane(uint32_t channel);
+  void close_lane(uint32_t lane);  // ends an open episode as truncated
+  uint32_t lanes_open() const { return lanes_open_; }
+
+  // Grants the lane one more block, evicting items for it if none is free. False: nothing left to evict.
+  bool grant_block(uint32_t lane, layout::GrantRecord* grant);
+  bool grant_episode(uint32_t lane, uint32_t* slot);
+  // Blocks granted to the lane that still have rows to fill.
+  uint32_t unfilled_blocks(uint32_t lane) const {
+    return static_cast<uint32_t>(lanes_[lane].blocks.size()) - lanes_[lane].filling;
+  }
+
+  // Admits up to `count` rows of the lane as steps; *done says how many.
+  Admit commit(uint32_t lane, uint32_t count, uint32_t* done);
+  Admit end_episode(uint32_t lane, uint32_t flags);
+  Admit give_episode_cells(uint32_t lane);
+  Admit make_item(uint32_t lane, uint32_t length, double priority);
+  Admit set_priority(uint32_t lane, bool given, double priority);
+
+  // Draws. `draws_ready(n)` says whether n draws would succeed now. A draw counts as reserved until it is taken (sampled) or
+  // returned; its pin lasts until unpin.
+  bool draws_ready(uint64_t n) const;
+  bool draw(Rng& rng, Drawn* drawn);
+  void take(const Drawn& drawn);
+  void give_back(const Drawn& drawn);
+  void unpin(const Pin& pin);
+
+  // Items by key, as in gear_items_result; runs of updates go between begin_updates and end_updates.
+  enum class KeyOutcome { kApplied, kStale, kUnknown, kRejected };
+  void begin_updates() { sampler_->begin_updates(); }
+  void end_updates() { sampler_->end_updates(); }
+  KeyOutcome update_priority(uint64_t key, double priority);
+  KeyOutcome delete_item(uint64_t key);
+
+  void reset();
+
+  uint64_t items() const { return header_->counters.items; }
+  // Grows with everything that could let a blocked insertion or a waiting draw proceed.
+  uint64_t changes() const { return changes_; }
+
+ private:
+  Table() = default;
+  void lay_out(const Geometry& geometry, uint64_t table_id);
+  void open_selectors();
+
+  bool items_blocked() const;
+  bool step_makes_item(const Lane& lane) const;
+  void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
+  void forget_past_rows(Lane& lane);
+  void finish_episode(Lane& lane, uint32_t lane_index, uint32_t end_flag);
+  void sync_lane(const Lane& lane, uint32_t lane_index);
+
+  void insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                   uint32_t flags);
+  void evict_one();
+  void unselect(uint32_t slot);
+  void remove_item(uint32_t slot);  // from the table; not in the selectors any more
+  void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
+  double coming_priority(const Lane& lane) const;
+
+  void hold_episode(uint32_t slot) { if (slot != layout::kNone) ++episode_holds_[slot]; }
+  void drop_episode(uint32_t slot);
+
+  Segment directory_;
+  Segment data_;
+  layout::TableHeader* header_ = nullptr;
+  layout::LaneRecord* lane_records_ = nullptr;
+  layout::BlockRecord* blocks_ = nullptr;
+  uint32_t* marks_ = nullptr;
+  layout::ItemRecord* items_ = nullptr;
+  layout::EpisodeRecord* episodes_ = nullptr;
+
+  std::unique_ptr<BlockPool> pool_;
+  std::vector<Lane> lanes_;
+  uint32_t lanes_open_ = 0;
+
+  std::unique_ptr<Selector> sampler_;
+  std::unique_ptr<Selector> separate_remover_;
+  Selector* remover_ = nullptr;
+  Rng remover_rng_{0x67656172};
+  RateLimiter limiter_;
+  uint64_t reserved_ = 0;    // draws made, neither taken nor returned
+  uint64_t draws_left_ = 0;  // with max_times_sampled: how many draws the indexed items still allow
+
+  std::vector<uint32_t> free_items_;
+  uint32_t items_used_ = 0;  // slots from here on were never used
+  std::vector<uint32_t> free_episodes_;
+  std::vector<uint32_t> episode_holds_;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace gear

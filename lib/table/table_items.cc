@@ -1,0 +1,228 @@
+// Items: made, drawn, pinned, changed by key, removed.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/shared_word.h"
+#include "table/table.h"
+
+namespace gear {
+
+using layout::ItemRecord;
+using layout::kNone;
+
+double Table::coming_priority(const Lane& lane) const {
+  if (lane.priority_given) return lane.priority;
+  double largest = header_->counters.priority_max;
+  return largest > 0 ? largest : 1.0;
+}
+
+bool Table::items_blocked() const {
+  if (!limiter_.may_insert(1)) return true;
+  // Full of items that are drawn for the last time but not taken yet: none may be evicted.
+  return header_->counters.items >= header_->capacity_items && remover_->count() == 0;
+}
+
+void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                        uint32_t flags) {
+  uint32_t block = lane.tail;
+  while (blocks_[block].start_row > first_row) {
+    block = blocks_[block].previous;
+    GEAR_ASSERT(block != kNone, "row %llu of an open episode has no block",
+                static_cast<unsigned long long>(first_row));
+  }
+  auto position = static_cast<uint32_t>(first_row - blocks_[block].start_row);
+  hold_range(block, position, length, true);
+
+  if (header_->counters.items >= header_->capacity_items) evict_one();
+  uint32_t slot = items_used_;
+  if (!free_items_.empty()) {
+    slot = free_items_.back();
+    free_items_.pop_back();
+  } else {
+    ++items_used_;
+  }
+
+  ItemRecord& item = items_[slot];
+  fence_generation_before_payload();
+  note(item.block, block);
+  note(item.position, position);
+  note(item.length, length);
+  note(item.episode, lane.episodes.empty() ? kNone : lane.episodes.front());
+  note(item.times_sampled, 0u);
+  note(item.flags, flags);
+  note(item.priority, priority);
+  hold_episode(item.episode);
+  publish(item.generation, item.generation + 1);
+
+  sampler_->insert(slot, priority);
+  if (separate_remover_) separate_remover_->insert(slot, priority);
+  limiter_.inserted(1);
+  draws_left_ += header_->max_times_sampled;
+  layout::TableCounters& counters = header_->counters;
+  if (priority > counters.priority_max) note(counters.priority_max, priority);
+  note(counters.inserts, counters.inserts + 1);
+  publish(counters.items, counters.items + 1);
+  ++changes_;
+}
+
+void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold) {
+  uint64_t rows_in_block = header_->block_steps - position;
+  uint64_t left = length;
+  for (;;) {
+    // Read before the hold goes: a block that is let go leaves its chain.
+    uint32_t next = blocks_[block].next;
+    if (hold) {
+      pool_->hold(block);
+    } else {
+      pool_->drop(block);
+    }
+    if (left <= rows_in_block) return;
+    left -= rows_in_block;
+    rows_in_block = header_->block_steps;
+    block = next;
+    GEAR_ASSERT(block != kNone, "a held range of %u rows breaks off", length);
+  }
+}
+
+void Table::evict_one() {
+  Pick victim;
+  if (!remover_->pick(remover_rng_, &victim)) return;
+  const ItemRecord& item = items_[victim.slot];
+  if (header_->max_times_sampled != 0) {
+    draws_left_ -= header_->max_times_sampled - item.times_sampled;
+  }
+  unselect(victim.slot);
+  remove_item(victim.slot);
+  note(header_->counters.evictions, header_->counters.evictions + 1);
+}
+
+void Table::unselect(uint32_t slot) {
+  sampler_->remove(slot);
+  if (separate_remover_) separate_remover_->remove(slot);
+}
+
+void Table::remove_item(uint32_t slot) {
+  ItemRecord& item = items_[slot];
+  // Even: whoever reads the item now draws again, and keys of it are stale.
+  publish(item.generation, item.generation + 1);
+  hold_range(item.block, item.position, item.length, false);
+  drop_episode(item.episode);
+  free_items_.push_back(slot);
+  limiter_.deleted(1);
+  layout::TableCounters& counters = header_->counters;
+  note(counters.deletes, counters.deletes + 1);
+  publish(counters.items, counters.items - 1);
+  ++changes_;
+}
+
+bool Table::draws_ready(uint64_t n) const {
+  if (sampler_->count() == 0 || !limiter_.may_sample(n + reserved_)) return false;
+  return header_->max_times_sampled == 0 || draws_left_ >= n;
+}
+
+bool Table::draw(Rng& rng, Drawn* drawn) {
+  Pick pick;
+  if (!sampler_->pick(rng, &pick)) return false;
+  ItemRecord& item = items_[pick.slot];
+  note(item.times_sampled, item.times_sampled + 1);
+  drawn->slot = pick.slot;
+  drawn->item_generation = item.generation;
+  drawn->epoch = header_->counters.epoch;
+  drawn->pin = {item.block, item.position, item.length, item.episode};
+  drawn->record = {static_cast<uint32_t>(layout::CompletionType::kItem),
+                   item.length,
+                   0,
+                   layout::make_key(item.generation, pick.slot, header_->slot_bits),
+                   item.block,
+                   item.position,
+                   blocks_[item.block].generation,
+                   item.episode,
+                   item.times_sampled,
+                   item.priority,
+                   pick.probability};
+  hold_range(item.block, item.position, item.length, true);
+  hold_episode(item.episode);
+  ++reserved_;
+  if (header_->max_times_sampled != 0) {
+    --draws_left_;
+    // The last draw: nobody else may have it, but it comes back if this one is returned.
+    if (item.times_sampled >= header_->max_times_sampled) unselect(pick.slot);
+  }
+  return true;
+}
+
+void Table::take(const Drawn& drawn) {
+  if (drawn.epoch != header_->counters.epoch) return;
+  --reserved_;
+  limiter_.sampled(1);
+  note(header_->counters.samples, header_->counters.samples + 1);
+  const ItemRecord& item = items_[drawn.slot];
+  bool last = header_->max_times_sampled != 0 && item.generation == drawn.item_generation &&
+              item.times_sampled >= header_->max_times_sampled;
+  if (last) remove_item(drawn.slot);
+  ++changes_;
+}
+
+void Table::give_back(const Drawn& drawn) {
+  if (drawn.epoch != header_->counters.epoch) return;
+  --reserved_;
+  ++changes_;
+  ItemRecord& item = items_[drawn.slot];
+  if (item.generation != drawn.item_generation) return;
+  if (header_->max_times_sampled != 0) {
+    ++draws_left_;
+    if (item.times_sampled >= header_->max_times_sampled) {
+      sampler_->restore(drawn.slot, item.priority);
+      if (separate_remover_) separate_remover_->restore(drawn.slot, item.priority);
+    }
+  }
+  note(item.times_sampled, item.times_sampled - 1);
+}
+
+void Table::unpin(const Pin& pin) {
+  hold_range(pin.block, pin.position, pin.length, false);
+  drop_episode(pin.episode);
+  ++changes_;
+}
+
+Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
+  uint32_t slot = layout::key_slot(key, header_->slot_bits);
+  if (slot >= items_used_) return KeyOutcome::kUnknown;
+  ItemRecord& item = items_[slot];
+  uint64_t now = layout::make_key(item.generation, slot, header_->slot_bits);
+  if (key > now) return KeyOutcome::kUnknown;
+  if (key != now || item.generation % 2 == 0) return KeyOutcome::kStale;
+  if (!priority_valid(priority)) return KeyOutcome::kRejected;
+  note(item.priority, priority);
+  if (priority > header_->counters.priority_max) note(header_->counters.priority_max, priority);
+  bool selectable = header_->max_times_sampled == 0 ||
+                    item.times_sampled < header_->max_times_sampled;
+  if (selectable) {
+    sampler_->update(slot, priority);
+    if (separate_remover_) separate_remover_->update(slot, priority);
+  }
+  ++changes_;  // a table of weight 0 may be drawable now
+  return KeyOutcome::kApplied;
+}
+
+Table::KeyOutcome Table::delete_item(uint64_t key) {
+  uint32_t slot = layout::key_slot(key, header_->slot_bits);
+  if (slot >= items_used_) return KeyOutcome::kUnknown;
+  const ItemRecord& item = items_[slot];
+  uint64_t now = layout::make_key(item.generation, slot, header_->slot_bits);
+  if (key > now) return KeyOutcome::kUnknown;
+  if (key != now || item.generation % 2 == 0) return KeyOutcome::kStale;
+  bool selectable = header_->max_times_sampled == 0 ||
+                    item.times_sampled < header_->max_times_sampled;
+  if (selectable) {
+    if (header_->max_times_sampled != 0) {
+      draws_left_ -= header_->max_times_sampled - item.times_sampled;
+    }
+    unselect(slot);
+  }
+  remove_item(slot);
+  return KeyOutcome::kApplied;
+}
+
+}  // namespace gear

@@ -1,0 +1,161 @@
+// Steps come in: commits, ends of episodes, and the items that follow from the table's policy.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/shared_word.h"
+#include "table/table.h"
+
+namespace gear {
+
+using layout::kNone;
+
+bool Table::step_makes_item(const Lane& lane) const {
+  if (header_->item_policy == GEAR_ITEMS_STEP) return true;
+  if (header_->item_policy != GEAR_ITEMS_SEQUENCE) return false;
+  uint64_t steps = lane.episode_steps() + 1;
+  return steps >= header_->item_length &&
+         (steps - header_->item_length) % header_->item_period == 0;
+}
+
+Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
+  *done = 0;
+  Lane& lane = lanes_[index];
+  uint64_t rows_granted = 0;
+  if (lane.filling < lane.blocks.size()) {
+    rows_granted =
+        (lane.blocks.size() - lane.filling) * uint64_t{header_->block_steps} - lane.position;
+  }
+  if (count > rows_granted) return Admit::kBroken;
+  if (header_->episode_slots != 0 && lane.episodes.empty()) return Admit::kBroken;
+  if (lane.episode_steps() + count > layout::kEpisodeStepsLimit) return Admit::kBroken;
+
+  Admit outcome = Admit::kDone;
+  for (; *done < count; ++*done) {
+    bool makes_item = step_makes_item(lane);
+    if (makes_item && items_blocked()) {
+      outcome = Admit::kBlocked;
+      break;
+    }
+    auto step = static_cast<uint32_t>(lane.episode_steps());
+    append_row(lane, index, step);
+    if (makes_item) {
+      uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
+      insert_item(lane, lane.next_row - length, length, coming_priority(lane), 0);
+    }
+  }
+  note(header_->counters.steps, header_->counters.steps + *done);
+  forget_past_rows(lane);
+  sync_lane(lane, index);
+  return outcome;
+}
+
+// The row's cells are in place (their writer published them through the ring); after this, readers may copy them.
+void Table::append_row(Lane& lane, uint32_t index, uint32_t mark) {
+  uint32_t block = lane.blocks[lane.filling];
+  if (lane.position == 0) pool_->link(lane.tail, block);
+  GEAR_ASSERT(blocks_[block].lane == index, "block %u of lane %u filled by lane %u", block,
+              blocks_[block].lane, index);
+  note(marks_[uint64_t{block} * header_->block_steps + lane.position], mark);
+  // Release: who observes `rows` also sees the mark, and the cells that this thread acquired through the ring.
+  publish(blocks_[block].rows, lane.position + 1);
+  lane.tail = block;
+  if ((mark & layout::kMarkFinal) == 0) {
+    lane.last_block = block;
+    lane.last_position = lane.position;
+  }
+  ++lane.next_row;
+  if (++lane.position == header_->block_steps) {
+    lane.position = 0;
+    ++lane.filling;
+  }
+}
+
+// Gives up the lane's hold on blocks whose rows no coming item of the lane can contain. The tail is kept: the next
+// block is linked to it.
+void Table::forget_past_rows(Lane& lane) {
+  uint64_t reach = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_steps_max;
+  uint64_t keep_from = lane.next_row > reach ? lane.next_row - reach : 0;
+  keep_from = std::max(keep_from, lane.episode_row);
+  uint32_t past = 0;
+  while (past < lane.filling && lane.blocks[past] != lane.tail &&
+         blocks_[lane.blocks[past]].start_row + header_->block_steps <= keep_from) {
+    ++past;
+  }
+  if (past == 0) return;
+  for (uint32_t i = 0; i < past; ++i) pool_->drop(lane.blocks[i]);
+  lane.blocks.erase(lane.blocks.begin(), lane.blocks.begin() + past);
+  lane.filling -= past;
+}
+
+Admit Table::end_episode(uint32_t index, uint32_t flags) {
+  Lane& lane = lanes_[index];
+  uint32_t end = flags & ~layout::kEndHasFinal;
+  bool has_final = (flags & layout::kEndHasFinal) != 0;
+  if (end != GEAR_TERMINATED && end != GEAR_TRUNCATED) return Admit::kBroken;
+  if (has_final && lane.filling >= lane.blocks.size()) return Admit::kBroken;
+
+  uint64_t steps = lane.episode_steps();
+  bool whole = header_->item_policy == GEAR_ITEMS_EPISODE && steps > 0;
+  bool shorter = header_->item_policy == GEAR_ITEMS_SEQUENCE && steps > 0 &&
+                 steps < header_->item_length && header_->short_episodes == 0;
+  bool too_long = whole && steps > header_->item_steps_max;
+  if ((whole || shorter) && !too_long && items_blocked()) return Admit::kBlocked;
+
+  uint64_t first_row = lane.episode_row;
+  if (has_final) append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal);
+  if ((whole || shorter) && !too_long) {
+    insert_item(lane, first_row, static_cast<uint32_t>(steps), coming_priority(lane),
+                shorter ? layout::kItemShort : 0);
+  }
+  finish_episode(lane, index,
+                 end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated);
+  return too_long ? Admit::kRejected : Admit::kDone;
+}
+
+void Table::finish_episode(Lane& lane, uint32_t index, uint32_t end_flag) {
+  bool has_steps = lane.episode_steps() > 0 && lane.last_block != kNone;
+  if (has_steps) {
+    uint32_t& mark =
+        marks_[uint64_t{lane.last_block} * header_->block_steps + lane.last_position];
+    publish(mark, mark | end_flag);
+    note(header_->counters.episodes, header_->counters.episodes + 1);
+  }
+  lane.episode_row = lane.next_row;
+  if (!lane.episodes.empty()) {
+    drop_episode(lane.episodes.front());
+    lane.episodes.erase(lane.episodes.begin());
+  }
+  lane.cells_given = false;
+  forget_past_rows(lane);
+  sync_lane(lane, index);
+}
+
+Admit Table::give_episode_cells(uint32_t index) {
+  Lane& lane = lanes_[index];
+  if (lane.episodes.empty() || lane.cells_given) return Admit::kBroken;
+  lane.cells_given = true;
+  // Release: who observes `given` also sees the cells that this thread acquired through the ring.
+  publish(episodes_[lane.episodes.front()].given, 1u);
+  return Admit::kDone;
+}
+
+Admit Table::make_item(uint32_t index, uint32_t length, double priority) {
+  Lane& lane = lanes_[index];
+  if (header_->item_policy != GEAR_ITEMS_EXPLICIT) return Admit::kBroken;
+  bool valid = length >= 1 && length <= lane.episode_steps() &&
+               length <= header_->item_steps_max && priority_valid(priority);
+  if (!valid) return Admit::kRejected;
+  if (items_blocked()) return Admit::kBlocked;
+  insert_item(lane, lane.next_row - length, length, priority, 0);
+  return Admit::kDone;
+}
+
+Admit Table::set_priority(uint32_t index, bool given, double priority) {
+  if (given && !priority_valid(priority)) return Admit::kRejected;
+  lanes_[index].priority_given = given;
+  lanes_[index].priority = priority;
+  return Admit::kDone;
+}
+
+}  // namespace gear
