@@ -18,7 +18,4 @@ namespace gear {
 uint32_t direct_pick(const layout::IndexRecord& record, const void* directory, Rng& rng,
                      uint32_t count, Pick* picks);
 
-// Items in the index.
-uint64_t direct_count(const layout::IndexRecord& record, const void* directory);
-
 }  // namespace gear

@@ -103,6 +103,9 @@ class ServerLoop final : public Server {
 };
 
 void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
+  // Here and not at creation: an io_uring poll belongs to the thread that asked for it, and ends with it.
+  Status watched = watch_own_descriptors();
+  if (!watched.ok()) return log(LogLevel::kError, "serve: %s", watched.text().c_str());
   if (tick) tick_due_ = now_ns();
   int64_t worked_ns = now_ns();
   uint32_t polls = 0;
@@ -321,7 +324,6 @@ Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options) {
   if (!loop.ok()) return loop.status();
   auto server =
       std::make_unique<ServerLoop>(options, instance.take(), loop.take());
-  GEAR_TRY(server->watch_own_descriptors());
   return std::unique_ptr<Server>(std::move(server));
 }
 

@@ -1,0 +1,151 @@
+// The client's end of a channel: the two rings to the conductor, and waiting for it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/shared_word.h"
+#include "base/status.h"
+#include "client/session.h"
+#include "client/text.h"
+#include "layout/channel.h"
+#include "layout/directory.h"
+#include "shm/doorbell.h"
+#include "shm/ring.h"
+#include "shm/segment.h"
+
+namespace gear::client {
+
+// How long a call with timeout 0 may take for one round trip to a conductor that is there: such a call does not wait for
+// the table to change, but it must be able to ask.
+inline constexpr int64_t kRoundTripNs = 1'000'000;
+
+// ECLOSED or EDROPPED once the table is.
+Status table_health(const layout::TableHeader& table);
+
+// One thread at a time for each ring; wait_until belongs to the thread of the completion ring.
+class Channel {
+ public:
+  // `op` opens a channel: its request is `body`. Errors: those of the server, of Session::ask and of map_segment.
+  template <typename Body>
+  static Result<std::unique_ptr<Channel>> open(Session& session, layout::ControlOp op,
+                                               const Body& body, const std::string& purpose,
+                                               const layout::TableHeader* table) {
+    Result<Reply> reply = session.ask(op, body);
+    if (!reply.ok()) return within(purpose, reply.status());
+    return adopt(session, reply.take(), purpose, table);
+  }
+
+  // The conductor still admits what was published. Returns at once; the answer of the server.
+  Status close();
+
+  SubmissionProducer& submissions() { return submissions_; }
+  CompletionConsumer& completions() { return completions_; }
+  const layout::ChannelHeader& header() const { return *header_; }
+  // The descriptors of the reply that opened the channel, in its order: those after the channel's own.
+  int descriptor(size_t index) const { return descriptors_[index].get(); }
+  void drop_descriptors() { descriptors_ = {}; }
+
+  // Publishes the records pushed, and tells the conductor if it would not look by itself soon enough.
+  void submit(Urgency urgency) {
+    submissions_.publish_tail();
+    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
+  }
+  void ring(Urgency urgency) {
+    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
+  }
+
+  // Whether the table still takes steps and gives draws. The word's observer may conclude that whatever it asks for now is
+  // answered, or refused with the same state. One load, of a line that is written once in the table's life.
+  bool table_is_open() const {
+    return observe(table_->state) == static_cast<uint32_t>(layout::TableState::kOpen);
+  }
+  // ECLOSED, EDROPPED, or why the conductor takes no more records.
+  Status health() const;
+
+  // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is no point in waiting on
+  // (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps.
+  template <typename Ready>
+  Status wait_until(int64_t deadline_ns, Ready ready);
+
+ private:
+  Channel(Session& session, uint32_t id, Mapping mapping, const layout::TableHeader* table);
+  static Result<std::unique_ptr<Channel>> adopt(Session& session, Reply reply,
+                                                const std::string& purpose,
+                                                const layout::TableHeader* table);
+
+  template <typename Ready>
+  bool spin(int64_t deadline_ns, Ready& ready);
+  uint32_t announce_sleep();
+  void withdraw_sleep();
+  Status check_server();
+
+  Session& session_;
+  uint32_t id_;
+  Mapping mapping_;
+  layout::ChannelHeader* header_;
+  const layout::TableHeader* table_;
+  SubmissionProducer submissions_;
+  CompletionConsumer completions_;
+  int64_t spin_ns_;
+  std::array<Descriptor, layout::kControlDescriptorsMax> descriptors_;
+};
+
+// Spinning pays where the conductor runs on another core meanwhile.
+struct SpinPolicy {
+  int64_t longest_ns;
+  int64_t shortest_ns;
+  bool yields;  // few cores: the conductor may want this one
+};
+const SpinPolicy& spin_policy();
+
+// How long a sleep may last before the waiter looks whether the server lives.
+inline constexpr int64_t kSleepNs = 100'000'000;
+inline constexpr int kLooksATurn = 32;
+
+void yield_core();
+
+// Adaptive: what was not answered within the spin lately is spun for only half as long next time.
+template <typename Ready>
+bool Channel::spin(int64_t deadline_ns, Ready& ready) {
+  const SpinPolicy& policy = spin_policy();
+  int64_t begin_ns = now_ns();
+  int64_t end_ns = std::min(begin_ns + spin_ns_, deadline_ns);
+  do {
+    for (int look = 0; look < kLooksATurn; ++look) {
+      if (ready()) {
+        spin_ns_ = policy.longest_ns;
+        return true;
+      }
+      spin_pause();
+    }
+    if (policy.yields) yield_core();
+  } while (now_ns() < end_ns);
+  spin_ns_ = std::max(spin_ns_ / 2, policy.shortest_ns);
+  return false;
+}
+
+template <typename Ready>
+Status Channel::wait_until(int64_t deadline_ns, Ready ready) {
+  if (spin(deadline_ns, ready)) return {};
+  for (;;) {
+    uint32_t seen = announce_sleep();
+    bool done = ready();
+    Status state = done ? Status() : health();
+    int64_t left_ns = done || !state.ok() ? 0 : left_until(deadline_ns);
+    if (left_ns > 0) futex_wait(&header_->wake_word, seen, std::min(left_ns, kSleepNs));
+    withdraw_sleep();
+
+    if (done || ready()) return {};
+    // The conductor publishes what it did before it publishes that it will do no more, so after a look at the second
+    // the first was complete.
+    if (!state.ok()) return state;
+    if (left_ns == 0) return Status(GEAR_ETIMEDOUT, "the time given ran out");
+    GEAR_TRY(check_server());
+  }
+}
+
+}  // namespace gear::client

@@ -1,0 +1,119 @@
+#include "client/items.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "client/table.h"
+#include "client/text.h"
+
+namespace gear::client {
+
+using layout::SubmissionOp;
+using layout::SubmissionRecord;
+
+namespace {
+
+SubmissionRecord record_of(SubmissionOp op, uint64_t argument, double value) {
+  SubmissionRecord record{};
+  record.op = static_cast<uint32_t>(op);
+  record.argument = argument;
+  record.value = value;
+  return record;
+}
+
+}  // namespace
+
+Status Items::change(const uint64_t* keys, const double* priorities, size_t count,
+                     int64_t timeout_ns, gear_items_result* result) {
+  *result = GEAR_ITEMS_RESULT_INIT;
+  if (count == 0) return {};
+  int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!lock.try_lock_for(std::chrono::nanoseconds(left_until(deadline_ns)))) {
+    return Status(GEAR_ETIMEDOUT, "another call on this table handle is not done; raise timeout_ns");
+  }
+  GEAR_TRY(table_health(table_.header()));
+  GEAR_TRY(open_channel());
+  GEAR_TRY(discard_counts(deadline_ns));
+  GEAR_TRY(push_all(keys, priorities, count, deadline_ns));
+  GEAR_TRY(push_answer(deadline_ns));
+
+  layout::ResultRecord found{};
+  GEAR_TRY(channel_->wait_until(deadline_ns, [&] { return take_result(&found); }));
+  result->updated = found.updated;
+  result->stale = found.stale;
+  result->unknown = found.unknown;
+  result->rejected = found.rejected;
+  return {};
+}
+
+Status Items::open_channel() {
+  if (channel_ != nullptr) return {};
+  layout::TableIdRequest request{table_.id()};
+  Result<std::unique_ptr<Channel>> opened =
+      Channel::open(table_.session(), layout::ControlOp::kItemsOpen, request, "open items channel",
+                    &table_.header());
+  if (!opened.ok()) return opened.status();
+  channel_ = opened.take();
+  return {};
+}
+
+Status Items::push_all(const uint64_t* keys, const double* priorities, size_t count,
+                       int64_t deadline_ns) {
+  SubmissionProducer& ring = channel_->submissions();
+  size_t pushed = 0;
+  while (pushed < count) {
+    GEAR_TRY(wait_for_room(1, deadline_ns));
+    for (; pushed < count && ring.has_room(1); ++pushed) {
+      ring.push(priorities != nullptr
+                    ? record_of(SubmissionOp::kUpdate, keys[pushed], priorities[pushed])
+                    : record_of(SubmissionOp::kDelete, keys[pushed], 0));
+    }
+    counts_left_ = true;
+    // The last part goes with its kAnswer.
+    if (pushed < count) channel_->submit(Urgency::kAnswer);
+  }
+  return {};
+}
+
+Status Items::wait_for_room(uint64_t records, int64_t deadline_ns) {
+  SubmissionProducer& ring = channel_->submissions();
+  if (ring.has_room(records)) return {};
+  channel_->submit(Urgency::kAnswer);
+  return channel_->wait_until(deadline_ns, [&] { return ring.has_room(records); });
+}
+
+Status Items::discard_counts(int64_t deadline_ns) {
+  return counts_left_ ? push_answer(deadline_ns) : Status();
+}
+
+Status Items::push_answer(int64_t deadline_ns) {
+  GEAR_TRY(wait_for_room(1, deadline_ns));
+  drop_results();
+  channel_->submissions().push(record_of(SubmissionOp::kAnswer, ++ticket_, 0));
+  channel_->submit(Urgency::kAnswer);
+  counts_left_ = false;
+  return {};
+}
+
+// Results that nobody waits for must not fill the ring: the conductor drops what has no place there.
+void Items::drop_results() {
+  CompletionConsumer& results = channel_->completions();
+  uint64_t available = results.available();
+  if (available > 0) results.take(available);
+}
+
+// Takes what came; true once that was the result of the current ticket. Older ones are of calls that gave up.
+bool Items::take_result(layout::ResultRecord* result) {
+  CompletionConsumer& results = channel_->completions();
+  uint64_t available = results.available();
+  bool found = false;
+  for (uint64_t i = 0; i < available; ++i) {
+    *result = results.look(i).result;
+    found = result->ticket == ticket_;
+  }
+  if (available > 0) results.take(available);
+  return found;
+}
+
+}  // namespace gear::client

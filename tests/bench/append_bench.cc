@@ -1,0 +1,143 @@
+// Appending, against handing the same bytes over in process.
+
+#include <array>
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "bench/bench_table.h"
+#include "bench/harness.h"
+
+namespace gear::bench {
+namespace {
+
+void append_small(Report* report) {
+  constexpr size_t kBytes = 200;
+  using Step = std::array<uint8_t, kBytes>;
+  BenchTable bench(kBytes, 100'000, [](gear_table_options*) {});
+  gear_writer* writer = nullptr;
+  must(gear_writer_open(bench.table, nullptr, &writer), "open writer");
+  int64_t steps = quick() ? 200'000 : 1'000'000;
+
+  auto ours = [&] {
+    int64_t begin = now_ns();
+    for (int64_t step = 0; step < steps; ++step) {
+      memcpy(bench.row.data(), &step, sizeof step);
+      must(gear_writer_append(writer, 0, &bench.cell, 1, kLongTimeout), "append");
+    }
+    must(gear_writer_flush(writer, kLongTimeout, nullptr), "flush");
+    return static_cast<double>(now_ns() - begin) / static_cast<double>(steps);
+  };
+  auto baseline = [&] {
+    auto queue = std::make_unique<boost::lockfree::spsc_queue<Step, boost::lockfree::capacity<4096>>>();
+    std::atomic<bool> done{false};
+    std::thread consumer([&] {
+      Step step;
+      uint64_t sum = 0;
+      while (!done.load(std::memory_order_acquire) || queue->read_available() > 0) {
+        while (queue->pop(step)) sum += step[0];
+      }
+      keep(sum);
+    });
+    Step source{};
+    int64_t begin = now_ns();
+    for (int64_t step = 0; step < steps; ++step) {
+      memcpy(source.data(), &step, sizeof step);
+      while (!queue->push(source)) {
+      }
+    }
+    while (queue->read_available() > 0) {
+    }
+    double figure = static_cast<double>(now_ns() - begin) / static_cast<double>(steps);
+    done.store(true, std::memory_order_release);
+    consumer.join();
+    return figure;
+  };
+  Row row{"append 200 B step, commit each", "ns/step", "boost spsc_queue push", Better::kLower, 3.0};
+  measure(&row, ours, baseline);
+  report->add(row);
+  must(gear_writer_close(writer), "close writer");
+}
+
+void append_frame(Report* report) {
+  constexpr size_t kBytes = 28 * 1024;
+  constexpr int64_t kFrames = 4096;
+  BenchTable bench(kBytes, kFrames, [](gear_table_options*) {});
+  bench.fill(kFrames);  // every page of the table is mapped before timing
+  gear_writer* writer = nullptr;
+  must(gear_writer_open(bench.table, nullptr, &writer), "open writer");
+  std::vector<uint8_t> frame(kBytes, 3);
+  std::vector<uint8_t> target(kBytes * kFrames, 1);
+  int64_t frames = quick() ? 4096 : 16384;
+
+  auto ours = [&] {
+    int64_t begin = now_ns();
+    for (int64_t i = 0; i < frames; ++i) {
+      void* place = nullptr;
+      must(gear_writer_reserve(writer, 0, kLongTimeout, &place, 1), "reserve");
+      memcpy(place, frame.data(), kBytes);
+      must(gear_writer_advance(writer, 0, kLongTimeout), "advance");
+    }
+    must(gear_writer_flush(writer, kLongTimeout, nullptr), "flush");
+    return static_cast<double>(kBytes) * static_cast<double>(frames) /
+           static_cast<double>(now_ns() - begin);
+  };
+  auto baseline = [&] {
+    int64_t begin = now_ns();
+    for (int64_t i = 0; i < frames; ++i) {
+      memcpy(&target[static_cast<size_t>(i % kFrames) * kBytes], frame.data(), kBytes);
+      keep(target[0]);
+    }
+    return static_cast<double>(kBytes) * static_cast<double>(frames) /
+           static_cast<double>(now_ns() - begin);
+  };
+  Row row{"append 28 KiB frame, reserve/advance", "GB/s", "memcpy of the frame", Better::kHigher, 0.9};
+  measure(&row, ours, baseline);
+  report->add(row);
+  must(gear_writer_close(writer), "close writer");
+}
+
+// Total steps/s of `count` writers, each a thread with its own lane.
+double steps_per_second(const BenchTable& bench, int count, int64_t steps_each) {
+  std::vector<std::thread> threads;
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      gear_writer* writer = nullptr;
+      must(gear_writer_open(bench.table, nullptr, &writer), "open writer");
+      ready.fetch_add(1);
+      while (!go.load()) std::this_thread::yield();
+      for (int64_t step = 0; step < steps_each; ++step) {
+        must(gear_writer_append(writer, 0, &bench.cell, 1, kLongTimeout), "append");
+      }
+      must(gear_writer_flush(writer, kLongTimeout, nullptr), "flush");
+      must(gear_writer_close(writer), "close writer");
+    });
+  }
+  while (ready.load() < count) std::this_thread::yield();
+  int64_t begin = now_ns();
+  go.store(true);
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<double>(steps_each) * count * 1e9 / static_cast<double>(now_ns() - begin);
+}
+
+}  // namespace
+
+void bench_append(Report* report) {
+  append_small(report);
+  append_frame(report);
+}
+
+void bench_writers(Report* report) {
+  BenchTable bench(200, 100'000, [](gear_table_options*) {});
+  int64_t steps = quick() ? 200'000 : 800'000;
+  Row row{"8 writers, 200 B steps", "steps/s", "1 writer", Better::kHigher, 0.9};
+  measure(&row, [&] { return steps_per_second(bench, 8, steps / 8); },
+          [&] { return steps_per_second(bench, 1, steps); });
+  report->add(row);
+}
+
+}  // namespace gear::bench
