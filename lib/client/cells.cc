@@ -158,12 +158,11 @@ Status CellSpecs::explain_cell(const std::string& tried, const gear_cell& cell, 
   if (fits(spec, cell)) return {};
   bool same_dtype = cell.dtype == spec.dtype &&
                     (spec.dtype != GEAR_BYTES || cell.element_bytes == spec.element_bytes);
-  bool show_shape = cell.shape != nullptr || cell.rank == 0;
   return error(
       same_dtype ? GEAR_ESHAPE : GEAR_EDTYPE, "%s: column \"%s\" wants %s, got %s; GEAR never %s",
       tried.c_str(), column,
       shape_text(spec.dtype, spec.element_bytes, spec.rank, spec.shape).c_str(),
-      shape_text(cell.dtype, cell.element_bytes, show_shape ? cell.rank : 0, cell.shape).c_str(),
+      shape_text(cell.dtype, cell.element_bytes, cell.rank, cell.shape).c_str(),
       same_dtype ? "reshapes" : "casts");
 }
 

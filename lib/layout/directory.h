@@ -203,6 +203,13 @@ constexpr uint32_t key_slot(uint64_t key, uint32_t slot_bits) {
   return static_cast<uint32_t>(key & ((uint64_t{1} << slot_bits) - 1));
 }
 
+// The longest episode a lane may have: what was declared; with episode items, what one item may span.
+inline constexpr uint32_t kEpisodeItems = 1;  // GEAR_ITEMS_EPISODE
+constexpr uint64_t episode_limit(const TableHeader& header) {
+  if (header.episode_steps_max != 0) return header.episode_steps_max;
+  return header.item_policy == kEpisodeItems ? header.item_steps_max : kEpisodeStepsLimit;
+}
+
 template <typename T>
 T* at_offset(void* base, uint64_t offset) {
   return reinterpret_cast<T*>(static_cast<char*>(base) + offset);

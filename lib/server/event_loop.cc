@@ -12,7 +12,7 @@ Result<std::unique_ptr<EventLoop>> EventLoop::create(bool allow_io_uring) {
   if (loop.ok() || loop.status().code() != GEAR_EUNSUPPORTED) return loop;
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    log(LogLevel::kInfo, "%s; the event loop uses epoll", loop.status().text().c_str());
+    log(LogLevel::kWarning, "%s; going on with epoll", loop.status().text().c_str());
   }
   return create_epoll_loop();
 }

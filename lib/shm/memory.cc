@@ -1,18 +1,17 @@
 #include "shm/memory.h"
 
+#include <fcntl.h>
 #include <numa.h>
 #include <numaif.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
-#include "base/log.h"
+#include "shm/descriptor.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -21,119 +20,222 @@
 namespace gear {
 namespace {
 
-// A number in a file of /sys or /proc; `missing` when there is none (as cgroup's "max").
-uint64_t read_number(const char* path, uint64_t missing) {
-  FILE* file = fopen(path, "re");
-  if (file == nullptr) return missing;
-  unsigned long long value = 0;
-  bool read = fscanf(file, "%llu", &value) == 1;
-  fclose(file);
-  return read ? value : missing;
-}
+constexpr uint64_t kNoNumber = UINT64_MAX;
+constexpr uint64_t kReserveDivisor = 20;
 
-uint64_t machine_available() {
-  FILE* file = fopen("/proc/meminfo", "re");
-  if (file == nullptr) return UINT64_MAX;
-  char line[128];
-  unsigned long long kib = 0;
-  uint64_t bytes = UINT64_MAX;
-  while (fgets(line, sizeof line, file) != nullptr) {
-    if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) bytes = kib * 1024;
+// Whole content of a small file of the kernel; empty when it cannot be read.
+std::string read_text(const std::string& path) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  while (file.valid()) {
+    ssize_t length = read(file.get(), part, sizeof part);
+    if (length < 0 && errno == EINTR) continue;
+    if (length <= 0) break;
+    text.append(part, static_cast<size_t>(length));
   }
-  fclose(file);
-  return bytes;
+  return text;
 }
 
-uint64_t cgroup_available() {
-  uint64_t limit = read_number("/sys/fs/cgroup/memory.max", UINT64_MAX);
-  if (limit == UINT64_MAX) return UINT64_MAX;
-  uint64_t used = read_number("/sys/fs/cgroup/memory.current", 0);
-  return limit > used ? limit - used : 0;
+uint64_t parse_number(const char* text) {
+  while (*text == ' ' || *text == ':') ++text;
+  if (*text < '0' || *text > '9') return kNoNumber;
+  return strtoull(text, nullptr, 10);
 }
 
-// A property that was tried and not had: an error when required, else one log line a process.
-Status fell_back(const std::string& purpose, uint32_t want, int code, const std::string& text,
-                 std::atomic<bool>* logged) {
-  if (want == GEAR_WANT_REQUIRED) return error(code, "%s: %s", purpose.c_str(), text.c_str());
-  if (!logged->exchange(true)) log(LogLevel::kWarning, "%s: %s", purpose.c_str(), text.c_str());
-  return {};
+uint64_t number_in(const std::string& path) { return parse_number(read_text(path).c_str()); }
+
+// The number on the line that begins with `key`.
+uint64_t number_of(const std::string& text, const std::string& key) {
+  for (size_t at = 0; at < text.size();) {
+    if (text.compare(at, key.size(), key) == 0) return parse_number(text.c_str() + at + key.size());
+    at = text.find('\n', at);
+    if (at == std::string::npos) break;
+    ++at;
+  }
+  return kNoNumber;
+}
+
+void take_smaller(MemoryRoom* room, uint64_t size, uint64_t available, std::string where) {
+  uint64_t reserve = size / kReserveDivisor;
+  uint64_t left = available > reserve ? available - reserve : 0;
+  if (left < room->free_bytes) *room = MemoryRoom{left, reserve, std::move(where)};
+}
+
+// The files of one version of control groups.
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // line of memory.stat: page cache that goes when memory is needed
+};
+constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
+                               "total_inactive_file "};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file "};
+
+void look_at_group(const std::string& folder, const std::string& group, const GroupFiles& files,
+                   MemoryRoom* room) {
+  uint64_t limit = number_in(folder + files.limit);
+  uint64_t usage = number_in(folder + files.usage);
+  // A number near 2^63 is how version 1 says that there is no limit.
+  if (limit >= INT64_MAX / 2 || usage == kNoNumber) return;
+  uint64_t reclaimable = number_of(read_text(folder + "memory.stat"), files.reclaimable);
+  if (reclaimable == kNoNumber) reclaimable = 0;
+  usage -= std::min(usage, reclaimable);
+  take_smaller(room, limit, limit > usage ? limit - usage : 0,
+               "the memory limit of control group " + group);
+}
+
+// A group and all above it: each has a limit of its own. In a container the path may be one that only the host sees; the
+// mount itself is then this process's group, and it is always looked at.
+void look_at_groups(const std::string& mount, std::string group, const GroupFiles& files,
+                    MemoryRoom* room) {
+  while (group.size() > 1) {
+    look_at_group(mount + group + "/", group, files, room);
+    size_t parent = group.rfind('/');
+    group.resize(parent == std::string::npos ? 0 : parent);
+  }
+  look_at_group(mount + "/", "/", files, room);
+}
+
+// Lines of /proc/self/cgroup are hierarchy:controllers:path; version 2 has hierarchy 0 and no controllers.
+void look_at_control_groups(const std::string& root, MemoryRoom* room) {
+  std::string lines = read_text(root + "/proc/self/cgroup");
+  for (size_t begin = 0; begin < lines.size();) {
+    size_t end = std::min(lines.find('\n', begin), lines.size());
+    std::string line = lines.substr(begin, end - begin);
+    begin = end + 1;
+    size_t first = line.find(':');
+    size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    if (line.compare(0, 3, "0::") == 0) {
+      look_at_groups(root + "/sys/fs/cgroup", group, kVersion2, room);
+      look_at_groups(root + "/sys/fs/cgroup/unified", group, kVersion2, room);
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      look_at_groups(root + "/sys/fs/cgroup/memory", group, kVersion1, room);
+    }
+  }
+}
+
+bool not_granted(int errno_value) { return errno_value == EPERM || errno_value == ENOSYS; }
+
+// Whether a tmpfs mounted at /dev/shm ever gives huge pages: its own option decides, not the setting of the kernel.
+bool folder_has_huge_pages() {
+  std::string mounts = read_text("/proc/self/mounts");
+  size_t at = mounts.find(" /dev/shm tmpfs ");
+  if (at == std::string::npos) return false;
+  std::string options = mounts.substr(at, mounts.find('\n', at) - at);
+  return options.find("huge=") != std::string::npos &&
+         options.find("huge=never") == std::string::npos;
 }
 
 }  // namespace
 
-uint64_t memory_available() {
-  uint64_t available = std::min(machine_available(), cgroup_available());
-  return available == UINT64_MAX ? available : available - available / 20;
-}
-
-uint64_t dev_shm_free() {
-  struct statvfs status;
-  if (statvfs("/dev/shm", &status) != 0) return 0;
-  return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
-}
-
 std::string human_bytes(uint64_t bytes) {
-  static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+  if (bytes < 1024) return format("%llu bytes", static_cast<unsigned long long>(bytes));
+  double value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}) {
+    if (value < 1024) break;
     value /= 1024;
-    ++unit;
+    unit = next;
   }
-  return unit == 0 ? format("%.0f B", value) : format("%.1f %s", value, kUnits[unit]);
+  return format("%.1f %s", value, unit);
 }
 
-Status advise_huge_pages(const std::string& purpose, void* data, size_t bytes, uint32_t want) {
-  static std::atomic<bool> logged{false};
-  if (want != GEAR_WANT_TRY || madvise(data, bytes, MADV_HUGEPAGE) == 0) return {};
-  return fell_back(purpose, want, GEAR_EUNSUPPORTED,
-                   format("huge pages not advised (%s); going on with 4 KiB pages", strerror(errno)),
-                   &logged);
+MemoryRoom memory_room(const std::string& root) {
+  MemoryRoom room{kNoNumber, 0, "memory"};
+  std::string info = read_text(root + "/proc/meminfo");
+  uint64_t total_kib = number_of(info, "MemTotal");
+  uint64_t available_kib = number_of(info, "MemAvailable");
+  if (total_kib != kNoNumber && available_kib != kNoNumber) {
+    take_smaller(&room, total_kib * 1024, available_kib * 1024, "memory");
+  }
+  look_at_control_groups(root, &room);
+  return room;
 }
 
-Status bind_to_node(const std::string& purpose, void* data, size_t bytes, int32_t node) {
-  if (node < 0) return {};
+HugePagePool huge_page_pool(const std::string& root) {
+  std::string info = read_text(root + "/proc/meminfo");
+  uint64_t page_kib = number_of(info, "Hugepagesize");
+  uint64_t free_pages = number_of(info, "HugePages_Free");
+  uint64_t promised = number_of(info, "HugePages_Rsvd");
+  if (page_kib == kNoNumber || free_pages == kNoNumber) return {0, 0};
+  if (promised == kNoNumber) promised = 0;
+  return {page_kib * 1024, free_pages - std::min(free_pages, promised)};
+}
+
+Status advise_huge_pages(const std::string& purpose, void* data, size_t bytes, bool named) {
+  const char* const kSetting = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+  std::string setting = read_text(kSetting);
+  bool denied = setting.empty() || setting.find("[deny]") != std::string::npos;
+  bool forced = setting.find("[force]") != std::string::npos;
+  if (named && !denied && !forced && !folder_has_huge_pages()) {
+    return error(GEAR_EUNSUPPORTED,
+                 "%s: huge pages: /dev/shm is not mounted with huge=advise; remount it so, or use "
+                 "memory = memfd",
+                 purpose.c_str());
+  }
+  if (denied || (!named && setting.find("[never]") != std::string::npos)) {
+    return error(GEAR_EUNSUPPORTED, "%s: huge pages: %s forbids them; write \"advise\" to it",
+                 purpose.c_str(), kSetting);
+  }
+  if (madvise(data, bytes, MADV_HUGEPAGE) == 0) return {};
+  return error(GEAR_EUNSUPPORTED, "%s: huge pages: madvise(MADV_HUGEPAGE): %s (errno %d)",
+               purpose.c_str(), strerror(errno), errno);
+}
+
+Status populate_pages(const std::string& purpose, void* data, size_t bytes) {
+  while (madvise(data, bytes, MADV_POPULATE_WRITE) != 0) {
+    int why = errno;
+    if (why == EINTR || why == EAGAIN) continue;
+    if (why == EINVAL || not_granted(why)) {
+      return error(GEAR_EUNSUPPORTED,
+                   "%s: populate: no MADV_POPULATE_WRITE here (Linux 5.14 has it; errno %d)",
+                   purpose.c_str(), why);
+    }
+    // EFAULT: the store would have been a SIGBUS.
+    return error(why == ENOMEM ? GEAR_ENOMEM : GEAR_ENOSPC,
+                 "%s: populate: %s asked, the system has no more pages for it: %s (errno %d); lower "
+                 "capacity",
+                 purpose.c_str(), human_bytes(bytes).c_str(), strerror(why), why);
+  }
+  return {};
+}
+
+Status lock_pages(const std::string& purpose, void* data, size_t bytes) {
+  if (mlock(data, bytes) == 0) return {};
+  int why = errno;
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  std::string allowed = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : human_bytes(limit.rlim_cur);
+  return error(GEAR_EMEMLOCK,
+               "%s: lock: %s asked, RLIMIT_MEMLOCK is %s: %s (errno %d); raise it with ulimit -l or "
+               "LimitMEMLOCK= of the service, or give CAP_IPC_LOCK, or use lock = try",
+               purpose.c_str(), human_bytes(bytes).c_str(), allowed.c_str(), strerror(why), why);
+}
+
+Status bind_pages(const std::string& purpose, void* data, size_t bytes, int node) {
   if (numa_available() < 0) {
-    return error(GEAR_EUNSUPPORTED, "%s: numa_node %d asked, this kernel has no NUMA policy; use -1",
+    return error(GEAR_EUNSUPPORTED,
+                 "%s: numa_node %d: this kernel or container has no NUMA policies; use -1",
                  purpose.c_str(), node);
   }
-  if (node > numa_max_node()) {
-    return error(GEAR_EINVAL, "%s: numa_node %d asked, the highest node is %d", purpose.c_str(), node,
-                 numa_max_node());
+  if (node < 0 || node > numa_max_node() ||
+      !numa_bitmask_isbitset(numa_all_nodes_ptr, static_cast<unsigned>(node))) {
+    return error(GEAR_EINVAL, "%s: numa_node %d: this machine has nodes 0 to %d; -1 is no binding",
+                 purpose.c_str(), node, numa_max_node());
   }
   bitmask* nodes = numa_allocate_nodemask();
   numa_bitmask_setbit(nodes, static_cast<unsigned>(node));
-  long bound = mbind(data, bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, 0);
-  int bind_errno = errno;
+  long result = mbind(data, bytes, MPOL_BIND, nodes->maskp, nodes->size + 1, 0);
+  int why = errno;
   numa_free_nodemask(nodes);
-  if (bound == 0) return {};
-  return error(GEAR_EUNSUPPORTED, "%s: binding to NUMA node %d: %s; use -1", purpose.c_str(), node,
-               strerror(bind_errno));
-}
-
-Status populate_pages(const std::string& purpose, void* data, size_t bytes, uint32_t want) {
-  static std::atomic<bool> logged{false};
-  if (want == GEAR_WANT_NO || madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return {};
-  if (errno == EFAULT || errno == ENOMEM) {
-    return error(GEAR_ENOMEM, "%s: populating %s: %s; lower capacity", purpose.c_str(),
-                 human_bytes(bytes).c_str(), strerror(errno));
-  }
-  return fell_back(purpose, want, GEAR_EUNSUPPORTED,
-                   format("pages not populated (%s); they are at first use", strerror(errno)), &logged);
-}
-
-Status lock_pages(const std::string& purpose, void* data, size_t bytes, uint32_t want) {
-  static std::atomic<bool> logged{false};
-  if (want == GEAR_WANT_NO || mlock(data, bytes) == 0) return {};
-  int lock_errno = errno;
-  rlimit limit{};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  return fell_back(purpose, want, GEAR_EMEMLOCK,
-                   format("locking %s: %s; RLIMIT_MEMLOCK is %s: raise it (ulimit -l, LimitMEMLOCK=) or use lock = no",
-                          human_bytes(bytes).c_str(), strerror(lock_errno),
-                          limit.rlim_cur == RLIM_INFINITY ? "unlimited"
-                                                          : human_bytes(limit.rlim_cur).c_str()),
-                   &logged);
+  if (result == 0) return {};
+  return error(not_granted(why) ? GEAR_EUNSUPPORTED : GEAR_ESYSTEM,
+               "%s: numa_node %d: mbind: %s (errno %d); -1 is no binding", purpose.c_str(), node,
+               strerror(why), why);
 }
 
 }  // namespace gear

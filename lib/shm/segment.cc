@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/interprocess/mapped_region.hpp>
 #include <cerrno>
@@ -46,8 +47,8 @@ std::string name_prefix(uint64_t instance_id) {
 }
 
 // A property that was not granted: the failure itself where it is required, else a line in the log, once.
-Status unless_required(uint32_t want, const Status& failure, std::atomic<bool>* said) {
-  if (want == GEAR_WANT_REQUIRED) return failure;
+Status unless_required(bool required, const Status& failure, std::atomic<bool>* said) {
+  if (required) return failure;
   if (!said->exchange(true)) log(LogLevel::kWarning, "%s; going on without", failure.text().c_str());
   return {};
 }
@@ -298,9 +299,11 @@ Status Segment::open_memfd(const std::string& purpose, layout::SegmentKind kind,
     std::string what = purpose + (huge ? ": memfd_create of huge pages" : ": memfd_create");
     if (why != EPERM && why != ENOSYS && why != EINVAL) return descriptor_error(why, what);
     *named = !huge;
-    return unless_required(huge ? GEAR_WANT_REQUIRED : GEAR_WANT_TRY,
-                           error(GEAR_EUNSUPPORTED, "%s: not available here (errno %d); use memory = "
-                                 "posix", what.c_str(), why), &said_memfd);
+    return unless_required(huge,
+                           error(GEAR_EUNSUPPORTED,
+                                 "%s: not available here (errno %d); use memory = posix",
+                                 what.c_str(), why),
+                           &said_memfd);
   }
   if (fchmod(writable_.get(), 0600) != 0) return system_error(errno, purpose + ": fchmod of a memfd");
   std::string again = format("/proc/self/fd/%d", writable_.get());
@@ -332,7 +335,7 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
     Status advised = advise_huge_pages(purpose, data, bytes, named);
     // Only a touch makes a huge page. A shortage shows again, as an error, in what follows.
     if (advised.ok()) (void)populate_pages(purpose, data, bytes);
-    else GEAR_TRY(unless_required(GEAR_WANT_TRY, advised, &said_huge_pages));
+    else GEAR_TRY(unless_required(false, advised, &said_huge_pages));
   }
   const char* where = hugetlb ? "huge pages" : named ? kFolder : "memory";
   GEAR_TRY(allocate_pages(purpose, writable_.get(), bytes, where, named));
@@ -342,14 +345,14 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
     if (populated.code() == GEAR_EUNSUPPORTED && !hugetlb) {
       touch_pages(data, bytes);
     } else if (!populated.ok()) {
-      bool fault_later = hugetlb && populated.code() != GEAR_EUNSUPPORTED;
-      GEAR_TRY(unless_required(fault_later ? GEAR_WANT_REQUIRED : options.populate, populated,
+      bool would_fault = hugetlb && populated.code() != GEAR_EUNSUPPORTED;
+      GEAR_TRY(unless_required(would_fault || options.populate == GEAR_WANT_REQUIRED, populated,
                                &said_populate));
     }
   }
   if (options.lock != GEAR_WANT_NO) {
     Status locked = lock_pages(purpose, data, bytes);
-    if (!locked.ok()) GEAR_TRY(unless_required(options.lock, locked, &said_lock));
+    if (!locked.ok()) GEAR_TRY(unless_required(options.lock == GEAR_WANT_REQUIRED, locked, &said_lock));
   }
   return {};
 }

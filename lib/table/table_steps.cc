@@ -28,7 +28,7 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
   }
   if (count > rows_granted) return Admit::kBroken;
   if (header_->episode_slots != 0 && lane.episodes.empty()) return Admit::kBroken;
-  if (lane.episode_steps() + count > layout::kEpisodeStepsLimit) return Admit::kBroken;
+  if (lane.episode_steps() + count > layout::episode_limit(*header_)) return Admit::kBroken;
 
   Admit outcome = Admit::kDone;
   for (; *done < count; ++*done) {
@@ -77,6 +77,7 @@ void Table::forget_past_rows(Lane& lane) {
   uint64_t reach = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_steps_max;
   uint64_t keep_from = lane.next_row > reach ? lane.next_row - reach : 0;
   keep_from = std::max(keep_from, lane.episode_row);
+  if (header_->item_policy == GEAR_ITEMS_EPISODE) keep_from = lane.episode_row;
   uint32_t past = 0;
   while (past < lane.filling && lane.blocks[past] != lane.tail &&
          blocks_[lane.blocks[past]].start_row + header_->block_steps <= keep_from) {
@@ -99,18 +100,17 @@ Admit Table::end_episode(uint32_t index, uint32_t flags) {
   bool whole = header_->item_policy == GEAR_ITEMS_EPISODE && steps > 0;
   bool shorter = header_->item_policy == GEAR_ITEMS_SEQUENCE && steps > 0 &&
                  steps < header_->item_length && header_->short_episodes == 0;
-  bool too_long = whole && steps > header_->item_steps_max;
-  if ((whole || shorter) && !too_long && items_blocked()) return Admit::kBlocked;
+  if ((whole || shorter) && items_blocked()) return Admit::kBlocked;
 
   uint64_t first_row = lane.episode_row;
   if (has_final) append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal);
-  if ((whole || shorter) && !too_long) {
+  if (whole || shorter) {
     insert_item(lane, first_row, static_cast<uint32_t>(steps), coming_priority(lane),
                 shorter ? layout::kItemShort : 0);
   }
   finish_episode(lane, index,
                  end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated);
-  return too_long ? Admit::kRejected : Admit::kDone;
+  return Admit::kDone;
 }
 
 void Table::finish_episode(Lane& lane, uint32_t index, uint32_t end_flag) {

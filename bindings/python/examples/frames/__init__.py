@@ -1,0 +1,1 @@
+"""Atari frames through GEAR: stored once, stacked by windows. Data movement, no learning."""

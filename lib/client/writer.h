@@ -1,0 +1,110 @@
+// A writer: fills granted blocks in place, and commits by ring records.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/cells.h"
+#include "client/channel.h"
+#include "client/handle.h"
+#include "client/writer_lane.h"
+#include "gear.h"
+#include "shm/segment.h"
+
+namespace gear::client {
+
+class Table;
+
+// One thread at a time. Calls are as in gear.h; errors are the statuses stated there.
+//
+// A row is filled before the record that commits it is published, and is the lane's own until then, so a call that fails
+// has stored nothing. Everything that a call pushes has its room in the ring before the call stores anything.
+//
+// append in steady state: no lock, no allocation, no system call; O(bytes of the row).
+class Writer final : public Handle {
+ public:
+  static constexpr uint64_t kMagic = 0x7265746972574772u;
+  static constexpr const char* kNoun = "writer";
+
+  static Result<std::unique_ptr<Writer>> open(Table& table, uint32_t lanes);
+  ~Writer();
+
+  Table& table() const { return table_; }
+
+  Status append(uint32_t lane, const gear_cell* cells, size_t cell_count, int64_t timeout_ns);
+  // *accepted is untouched when the cells do not fit.
+  Status append_many(uint32_t lane, const gear_cell* cells, size_t cell_count, size_t step_count,
+                     int64_t timeout_ns, size_t* accepted);
+  Status reserve(uint32_t lane, int64_t timeout_ns, void** cells, size_t cell_count);
+  Status advance(uint32_t lane, int64_t timeout_ns);
+
+  Status give_episode_cells(uint32_t lane, const gear_cell* cells, size_t cell_count,
+                            int64_t timeout_ns);
+  Status end_episode(uint32_t lane, uint32_t end, const gear_cell* cells, size_t cell_count,
+                     int64_t timeout_ns);
+  Status make_item(uint32_t lane, uint32_t length, double priority, int64_t timeout_ns);
+  Status set_priority(uint32_t lane, const double* priority, int64_t timeout_ns);
+
+  Status flush(int64_t timeout_ns, uint64_t* waiting);
+  Status close();
+
+ private:
+  // What a call needs before it may store anything. Room in the ring is always needed.
+  struct Needs {
+    bool row = false;
+    bool episode_slot = false;
+  };
+
+  Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data, uint32_t lanes);
+
+  // writer.cc: space
+  bool has(const WriterLane& lane, Needs needs);
+  Status obtain(uint32_t lane, Needs needs, const char* verb, int64_t timeout_ns);
+  Status wait_for(uint32_t lane, Needs needs, int64_t timeout_ns);
+  static bool lacks_block(const WriterLane& lane, Needs needs);
+  static bool lacks_slot(const WriterLane& lane, Needs needs);
+  void ask_for(uint32_t lane, Needs needs);
+  void ask_ahead(uint32_t lane);
+  void take_grants();
+  void take_grant(const layout::GrantRecord& grant);
+  Status out_of_space(const WriterLane& lane, Needs needs, int64_t timeout_ns);
+
+  // writer.cc: rows
+  char* row_of(const WriterLane& lane, const CellSpec& spec) const;
+  char* block_of(const WriterLane& lane) const;
+  void store_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
+  void commit(uint32_t lane, uint32_t rows);
+  void push(layout::SubmissionOp op, uint32_t lane, uint32_t count, uint32_t flags = 0,
+            double value = 0);
+  void submit();
+
+  // writer_episode.cc
+  void store_final_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
+  Status check_item(uint32_t lane, uint32_t length, double priority) const;
+
+  Status check_lane(uint32_t lane, const char* verb) const;
+  Status check_unreserved(uint32_t lane, const char* verb) const;
+  Status check_appendable(uint32_t lane, size_t steps) const;
+  Status check_cells(uint32_t lane, const char* verb, const gear_cell* cells, size_t cell_count,
+                     CellSet set) const;
+  std::string tried(const char* verb, uint32_t lane) const;
+
+  Table& table_;
+  std::unique_ptr<Channel> channel_;
+  Mapping data_map_;
+  char* data_;
+  CellSpecs specs_;
+  std::vector<WriterLane> lanes_;
+
+  // Constants of the table.
+  uint32_t block_steps_;
+  uint32_t blocks_ahead_;
+  uint64_t rows_low_;  // with so few rows left a lane asks for more
+  bool has_episodes_;
+
+  uint64_t accepted_ = 0;  // steps committed to the ring
+  bool broken_ = false;    // a grant made no sense
+};
+
+}  // namespace gear::client
