@@ -6,11 +6,11 @@
 namespace gear::daemon {
 
 const NameList& dtype_names() {
-  static const NameList list = {
-      {"bool", GEAR_BOOL}, {"u8", GEAR_U8},   {"i8", GEAR_I8},     {"u16", GEAR_U16},
-      {"i16", GEAR_I16},   {"u32", GEAR_U32}, {"i32", GEAR_I32},   {"u64", GEAR_U64},
-      {"i64", GEAR_I64},   {"f16", GEAR_F16}, {"bf16", GEAR_BF16}, {"f32", GEAR_F32},
-      {"f64", GEAR_F64},   {"c64", GEAR_C64}, {"bytes", GEAR_BYTES}};
+  static const NameList list = {{"bool", GEAR_BOOL}, {"u8", GEAR_U8},     {"i8", GEAR_I8},
+                                {"u16", GEAR_U16},   {"i16", GEAR_I16},   {"u32", GEAR_U32},
+                                {"i32", GEAR_I32},   {"u64", GEAR_U64},   {"i64", GEAR_I64},
+                                {"f16", GEAR_F16},   {"bf16", GEAR_BF16}, {"f32", GEAR_F32},
+                                {"f64", GEAR_F64},   {"c64", GEAR_C64},   {"bytes", GEAR_BYTES}};
   return list;
 }
 
@@ -69,7 +69,9 @@ Parsed<uint32_t> value_of(const NameList& list, const std::string& name) {
     if (name == entry.name) return entry.value;
     known.push_back(entry.name);
   }
-  return Fault{"\"" + name + "\" is not one of " + names_joined(list) + suggestion(name, known)};
+  const std::string near = nearest(name, known);
+  return Fault{"\"" + name + "\" is not one of " + names_joined(list) +
+               (near.empty() ? "" : "; did you mean \"" + near + "\"?")};
 }
 
 }  // namespace gear::daemon

@@ -18,10 +18,13 @@ struct Multiple {
   const char* name;
   uint64_t factor;
 };
-constexpr Multiple kMultiples[] = {
-    {"", 1},           {"k", 1000},           {"M", 1000 * 1000},
-    {"Ki", 1ull << 10}, {"Mi", 1ull << 20},   {"G", 1000ull * 1000 * 1000},
-    {"Gi", 1ull << 30}};
+constexpr Multiple kMultiples[] = {{"", 1},
+                                   {"k", 1000},
+                                   {"M", 1000 * 1000},
+                                   {"Ki", 1ull << 10},
+                                   {"Mi", 1ull << 20},
+                                   {"G", 1000ull * 1000 * 1000},
+                                   {"Gi", 1ull << 30}};
 
 // Splits "1.5 s" into the number and what follows it, without the spaces between.
 bool split_number(const std::string& text, double* number, std::string* rest) {

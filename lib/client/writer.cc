@@ -288,10 +288,12 @@ Status Writer::check_unreserved(uint32_t index, const char* verb) const {
 Status Writer::check_appendable(uint32_t index, size_t steps) const {
   GEAR_TRY(check_unreserved(index, "append to"));
   uint64_t before = lanes_[index].episode_steps;
-  if (steps <= layout::kEpisodeStepsLimit - before) return {};
-  return error(GEAR_ESTATE, "%s: %zu steps to an episode of %llu, one has at most %llu; end it first",
+  uint64_t limit = layout::episode_limit(table_.header());
+  if (steps <= limit - before) return {};
+  return error(GEAR_ESTATE, "%s: %zu steps to an episode of %llu, one has at most %llu; end it first, or "
+               "create the table with a larger episode_steps_max",
                tried("append to", index).c_str(), steps, static_cast<unsigned long long>(before),
-               static_cast<unsigned long long>(layout::kEpisodeStepsLimit));
+               static_cast<unsigned long long>(limit));
 }
 
 Status Writer::reserve(uint32_t index, int64_t timeout_ns, void** cells, size_t cell_count) {

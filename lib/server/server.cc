@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -81,6 +82,7 @@ class ServerLoop final : public Server {
   }
 
   void accept_clients(int listener);
+  void turn_away(int listener);
   void serve_request(Session& session);
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
   void send_made_tables();
@@ -99,6 +101,8 @@ class ServerLoop final : public Server {
   std::unordered_map<uint64_t, Session> sessions_;
   uint64_t next_session_ = 1;
   int64_t tick_due_ = INT64_MAX;
+  int64_t worked_ns_ = 0;  // when a ring had a record last
+  Descriptor reserve_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
   std::vector<char> body_ = std::vector<char>(layout::kControlBytesMax);
 };
 
@@ -107,7 +111,7 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   Status watched = watch_own_descriptors();
   if (!watched.ok()) return log(LogLevel::kError, "serve: %s", watched.text().c_str());
   if (tick) tick_due_ = now_ns();
-  int64_t worked_ns = now_ns();
+  worked_ns_ = now_ns();
   uint32_t polls = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     size_t done = conductor_.poll();
@@ -119,14 +123,14 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
       done += look(0);
     }
     int64_t now = now_ns();
-    if (done > 0) worked_ns = now;
+    if (done > 0) worked_ns_ = now;
     conductor_.tick(now);
     if (tick && now >= tick_due_) {
       tick();
       tick_due_ = now + tick_ns;
     }
-    if (done == 0 && now - worked_ns > options_.spin_ns) {
-      rest(now - worked_ns);
+    if (done == 0 && now - worked_ns_ > options_.spin_ns) {
+      rest(now - worked_ns_);
       polls = 0;
     } else if (done == 0) {
       spin_pause();
@@ -145,6 +149,7 @@ void ServerLoop::rest(int64_t idle_ns) {
   fence_store_before_look();
   int64_t timeout = layout::kDrowsyPollNs;
   if (conductor_.poll() > 0) {
+    worked_ns_ = now_ns();
     timeout = 0;
   } else if (deep) {
     int64_t due = std::min(conductor_.tick_due(), tick_due_);
@@ -187,6 +192,7 @@ void ServerLoop::accept_clients(int listener) {
   for (;;) {
     Result<Descriptor> accepted = accept_unix(listener);
     if (!accepted.ok()) {
+      if (accepted.status().code() == GEAR_EMFILE) return turn_away(listener);
       if (accepted.status().code() != GEAR_ETIMEDOUT) {
         log(LogLevel::kWarning, "accept a client: %s", accepted.status().text().c_str());
       }
@@ -228,6 +234,21 @@ void ServerLoop::accept_clients(int listener) {
   }
 }
 
+// No descriptor is left: the one kept for this lets a client be told so, instead of its waiting and our spinning.
+void ServerLoop::turn_away(int listener) {
+  reserve_.reset();
+  Result<Descriptor> accepted = accept_unix(listener);
+  if (accepted.ok()) {
+    Session session;
+    session.socket = accepted.take();
+    log(LogLevel::kWarning, "turned a client away: no file descriptor is left; raise LimitNOFILE");
+    reply_to(session, 0, 0,
+             {error(GEAR_EMFILE, "the server has no file descriptor left; raise its LimitNOFILE, or close clients"),
+              {}, {}, false});
+  }
+  reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 void ServerLoop::serve_request(Session& session) {
   Result<Received> received =
       receive_message(session.socket.get(), body_.data(), body_.size(), 0);
@@ -240,7 +261,7 @@ void ServerLoop::serve_request(Session& session) {
       if (session.said_goodbye || session.process.dead()) {
         return end_session(session.id, nullptr);
       }
-      log(LogLevel::kWarning, "client \"%s\" (process %d) hung up without goodbye", session.name.c_str(),
+      log(LogLevel::kDebug, "client \"%s\" (process %d) hung up without goodbye", session.name.c_str(),
           session.peer.pid);
       return close_socket(session);
     }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <numeric>
 
-namespace gear::testing {
+namespace gear::test {
 
 using layout::align_up;
 using layout::kNone;
@@ -244,4 +244,4 @@ uint8_t FakeBatch::mask(const WindowPlan& window, size_t index, uint32_t row,
   return memory_[index].mask[uint64_t{row} * window.length + place];
 }
 
-}  // namespace gear::testing
+}  // namespace gear::test

@@ -11,7 +11,7 @@
 #include "gather/gather.h"
 #include "gather/table_view.h"
 
-namespace gear::testing {
+namespace gear::test {
 
 // $GEAR_TEST_SEED, else `otherwise`.
 uint64_t test_seed(uint64_t otherwise);
@@ -125,4 +125,4 @@ class FakeBatch {
   std::vector<WindowBuffer> buffers_;
 };
 
-}  // namespace gear::testing
+}  // namespace gear::test

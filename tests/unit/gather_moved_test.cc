@@ -16,9 +16,9 @@ namespace gear {
 namespace {
 
 using layout::kNone;
-using testing::FakeBatch;
-using testing::FakeTable;
-using testing::FakeTableOptions;
+using test::FakeBatch;
+using test::FakeTable;
+using test::FakeTableOptions;
 
 std::vector<WindowPlan> plan_of(const FakeTable& table, int32_t offset, uint32_t length,
                                 const char* column = "x") {
@@ -266,7 +266,7 @@ void gather_garbage(Rng& rng) {
 }
 
 TEST(MovedGarbage, GarbageInTheDirectoryNeitherCrashesNorHangs) {
-  uint64_t seed = testing::test_seed(20260702);
+  uint64_t seed = test::test_seed(20260702);
   Rng rng(seed);
   for (int round = 0; round < 20000; ++round) gather_garbage(rng);
   // Reaching this line is the test; the address sanitizer judges the reads.

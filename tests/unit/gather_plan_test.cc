@@ -9,8 +9,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::FakeTable;
-using testing::FakeTableOptions;
+using test::FakeTable;
+using test::FakeTableOptions;
 
 FakeTableOptions options_of(uint32_t policy, uint32_t item_steps_max) {
   FakeTableOptions options;

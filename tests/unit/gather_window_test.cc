@@ -9,11 +9,11 @@
 namespace gear {
 namespace {
 
-using testing::FakeBatch;
-using testing::FakeColumn;
-using testing::FakeEpisode;
-using testing::FakeTable;
-using testing::FakeTableOptions;
+using test::FakeBatch;
+using test::FakeColumn;
+using test::FakeEpisode;
+using test::FakeTable;
+using test::FakeTableOptions;
 
 struct ItemOfTest {
   uint32_t episode;
@@ -206,7 +206,7 @@ void compare_table(Rng& rng) {
 }
 
 TEST(GatherWindow, ShowsWhatTheOracleShowsOverRandomTablesAndPlans) {
-  uint64_t seed = testing::test_seed(20260701);
+  uint64_t seed = test::test_seed(20260701);
   Rng rng(seed);
   for (int round = 0; round < 1500; ++round) {
     compare_table(rng);

@@ -1,10 +1,15 @@
-"""The learning step: n-step Double DQN on prioritized batches."""
+"""The learner: n-step Double DQN on prioritized batches. Run as a module it is a process."""
 
 from __future__ import annotations
 
+import time
+
+import gear
 import numpy as np
+from harness import children, newest
 from numpy.typing import NDArray
 
+from dqn import replay
 from dqn.network import Adam, Floats, QNetwork
 from dqn.replay import StepBatch
 from dqn.settings import Settings
@@ -71,5 +76,39 @@ def importance_weights(probabilities: NDArray[np.float64], beta: float) -> Float
 
     Schaul et al., Prioritized Experience Replay, 2016, section 3.4.
     """
-    weights = (probabilities.min() / probabilities) ** beta
-    return weights.astype(np.float32)
+    weights: Floats = ((probabilities.min() / probabilities) ** beta).astype(np.float32)
+    return weights
+
+
+def learn(client: gear.Client, prefix: str, settings: Settings, seed: int) -> None:
+    """Learns and publishes until the process is told to end."""
+    learner = Learner(settings, seed)
+    steps = client.open_table(replay.steps_name(prefix))
+    weights = newest.Publisher(client, replay.weights_name(prefix))
+    sampler = steps.sampler(
+        batch=settings.batch_rows, windows=replay.step_windows(settings.n_step), seed=seed + 1
+    )
+    while True:
+        if learner.updates % settings.publish_period_updates == 0:
+            weights.put(
+                parameters=learner.online.parameters,
+                updates=np.int64(learner.updates),
+                loss=np.float64(learner.loss),
+            )
+        while steps.stats().inserts < settings.steps_due(learner.updates):
+            time.sleep(0.001)
+        with sampler.sample() as batch:
+            rows = StepBatch.of(batch)
+            priorities = learner.update(rows)
+            steps.update_priorities(rows.keys, priorities)
+
+
+def main() -> None:
+    given = children.arguments()
+    children.exit_on_sigterm()
+    with gear.connect(given["endpoint"], name="learner") as client:
+        learn(client, given["prefix"], Settings(), given["seed"])
+
+
+if __name__ == "__main__":
+    main()

@@ -36,8 +36,9 @@ class Settings:
     epsilon_updates: int = 1_000  # explorers go from epsilon 1 to their own within these
 
     samples_per_step: float = 8.0  # draws the learner makes for each step the actors append
-    lead_steps: int = 256  # how far the actors may run ahead of that ratio
+    lead_steps: int = 1024  # how far the actors may run ahead of that ratio
     publish_period_updates: int = 25
+    steps_between_refreshes: int = 8  # of an actor, each in all of its lanes
 
     def beta(self, updates: int) -> float:
         """Exponent of the importance weights after `updates` (annealed linearly)."""
@@ -55,10 +56,13 @@ class Settings:
             return self.epsilon_evaluate
         share = (actor - 1) / max(1, actors - 2)
         ratio = self.epsilon_explore_max / self.epsilon_explore_min
-        own = self.epsilon_explore_min * ratio**share
+        own: float = self.epsilon_explore_min * ratio**share
         return max(own, 1.0 - updates / self.epsilon_updates)
 
-    def steps_allowed(self, updates: int) -> int:
-        """Steps all actors together may have appended once the learner made `updates`."""
-        drawn = updates * self.batch_rows
-        return self.warmup_steps + self.lead_steps + int(drawn / self.samples_per_step)
+    def steps_due(self, updates: int) -> int:
+        """Steps that all actors together must have appended before the update after `updates`.
+
+        The learner waits for these; the actors wait once they are `lead_steps` beyond. So the
+        ratio of draws to steps holds on machines of any speed and load.
+        """
+        return self.warmup_steps + int(updates * self.batch_rows / self.samples_per_step)

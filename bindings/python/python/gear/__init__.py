@@ -10,6 +10,8 @@
 Actors append steps to lanes of a table; learners draw batches from it. Times are in seconds.
 """
 
+from typing import Final
+
 from gear._gear import Batch, Sampler, Writer
 from gear._gear import version as __version__
 from gear.client import Client, Table, connect
@@ -39,10 +41,10 @@ from gear.errors import (
     VersionMismatch,
 )
 from gear.info import ItemsResult, SamplerStats, ServerInfo, TableInfo, TableStats
-from gear.options import Column, Limiter, Window
+from gear.options import Column, End, Limiter, Window
 
-TERMINATED = "terminated"
-TRUNCATED = "truncated"
+TERMINATED: Final = "terminated"
+TRUNCATED: Final = "truncated"
 
 __all__ = [
     "TERMINATED",
@@ -55,6 +57,7 @@ __all__ = [
     "Disconnected",
     "Dropped",
     "DtypeError",
+    "End",
     "Error",
     "Exists",
     "InvalidArgument",

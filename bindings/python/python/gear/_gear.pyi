@@ -1,11 +1,12 @@
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from gear.info import SamplerStats
+from gear.options import End
 
 version: str
 
@@ -97,7 +98,7 @@ class Writer:
     def end_episode(
         self,
         lane: int,
-        end: Literal["terminated", "truncated"],
+        end: End,
         columns: dict[str, Any] | None = None,
         *,
         timeout: float = 30.0,

@@ -14,6 +14,7 @@ from gear.errors import error_of
 
 _EINVAL = -100
 
+End = Literal["terminated", "truncated"]
 Items = Literal["step", "episode", "sequence", "explicit"]
 Selector = Literal["default", "uniform", "fifo", "prioritized"]
 Memory = Literal["default", "posix", "memfd"]

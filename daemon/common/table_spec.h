@@ -1,0 +1,69 @@
+// A table that is to be made, as configuration files and command lines declare it. Every field is
+// one row of table_fields(): its key in TOML, its option on a command line, its check and its help
+// come from there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/column_spec.h"
+#include "common/parsed.h"
+#include "gear.h"
+
+namespace gear::daemon {
+
+// What a field's value looks like: which TOML types it takes.
+enum class ValueKind {
+  kWord,   // a string
+  kCount,  // a whole number, or a string with a suffix ("100k")
+  kReal    // a number
+};
+
+struct TableSpec {
+  std::string name;
+  std::vector<ColumnSpec> columns;
+  gear_table_options options = GEAR_TABLE_OPTIONS_INIT;  // but name and columns
+  uint64_t queue = 0;                                    // 0: not declared a queue
+};
+
+struct TableField {
+  const char* key;
+  ValueKind kind;
+  const char* value_name;  // in help
+  const char* help;
+  std::optional<Fault> (*set)(TableSpec* spec, const std::string& text);
+};
+
+// All but name and columns, in the order of help.
+const std::vector<TableField>& table_fields();
+
+// Applies what depends on more than one field (queue); call it once all fields are set.
+std::optional<Fault> finish_table(TableSpec* spec);
+
+// The spec in the form of gear.h. Not copied, not moved: options point into it and into the spec,
+// which outlives it.
+class TableRequest {
+ public:
+  explicit TableRequest(const TableSpec& spec);
+  TableRequest(const TableRequest&) = delete;
+  TableRequest& operator=(const TableRequest&) = delete;
+
+  const gear_table_options& options() const { return options_; }
+
+ private:
+  std::vector<gear_column_options> columns_;
+  gear_table_options options_;
+};
+
+// "min_size:1000", "ratio:4:100:50" (samples an insert, min_size, error) or "bounds:4:100:350:450"
+// (samples an insert, min_size, min_diff, max_diff).
+Parsed<gear_rate_limiter> parse_limiter(const std::string& text);
+
+// "step", "episode", "explicit", "sequence:80" or "sequence:80:40" (length and period).
+Parsed<gear_table_options> parse_items(const std::string& text, gear_table_options options);
+
+std::string format_limiter(const gear_rate_limiter& limiter);
+std::string format_items(uint32_t item_policy, uint32_t item_length, uint32_t item_period);
+
+}  // namespace gear::daemon

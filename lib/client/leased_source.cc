@@ -1,0 +1,219 @@
+// The conductor draws, counts and pins; this end asks, gathers, and says what it took.
+
+#include <algorithm>
+
+#include "client/row_source.h"
+#include "client/text.h"
+
+namespace gear::client {
+namespace {
+
+using layout::DrawRecord;
+using layout::SubmissionOp;
+using layout::SubmissionRecord;
+
+SubmissionRecord record_of(SubmissionOp op, uint64_t argument, uint64_t count) {
+  SubmissionRecord record{};
+  record.op = static_cast<uint32_t>(op);
+  record.argument = argument;
+  record.count = static_cast<uint32_t>(count);
+  return record;
+}
+
+// Draws that were posted stay in the completion ring until they are taken (they count, and their leases are the batch's)
+// or returned (they never were). Both go in the order posted.
+class LeasedSource final : public RowSource {
+ public:
+  LeasedSource(const TableView& table, const SamplerPlan& plan, Channel& channel)
+      : table_(table),
+        plan_(plan),
+        channel_(channel),
+        line_(std::make_shared<LeaseLine>(channel, table.header->lease_timeout_ms)),
+        anchor_rng_(anchor_seed(plan.seed)),
+        scratch_(plan.batch_rows_max) {}
+  ~LeasedSource() override { line_->close(); }
+
+  Status fill(Batch& batch, uint32_t rows, int64_t timeout_ns) override;
+  uint64_t redrawn() const override { return redrawn_; }
+  std::shared_ptr<LeaseLine> leases() const override { return line_; }
+
+ private:
+  Status obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns, uint32_t* ready);
+  Status demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once);
+  void withdraw();
+  Status take(Batch& batch, uint32_t count, int64_t deadline_ns);
+  void read_draws(Batch& batch, uint32_t count);
+  Status replace_moved(Batch& batch, int64_t deadline_ns);
+  DrawnItem item_of(const DrawRecord& draw) const;
+  void describe(Batch& batch, uint32_t row, const DrawRecord& draw, const DrawnItem& item);
+  Status timed_out(uint32_t rows, int64_t timeout_ns) const;
+
+  const TableView& table_;
+  const SamplerPlan& plan_;
+  Channel& channel_;
+  std::shared_ptr<LeaseLine> line_;
+  Rng anchor_rng_;
+  DrawScratch scratch_;
+  uint64_t redrawn_ = 0;
+};
+
+Status LeasedSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
+  if (!channel_.table_is_open()) return channel_.health();
+  uint32_t rows_min = plan_.rows_min != 0 ? std::min(plan_.rows_min, rows) : rows;
+  uint32_t ready = 0;
+  GEAR_TRY(obtain(rows, rows_min, timeout_ns, &ready));
+
+  batch.population = peek(table_.header->counters.items);
+  batch.leases.run_count = 0;
+  batch.set_rows(ready);
+  read_draws(batch, ready);
+  uint32_t moved = gather_rows(table_, plan_.windows, scratch_.items.data(), batch.anchors, ready,
+                               0, batch.windows.data(), scratch_.outcomes.data());
+  int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
+  GEAR_TRY(take(batch, ready, deadline_ns));
+  if (moved > 0) GEAR_TRY(replace_moved(batch, deadline_ns));
+  // Fewer than were demanded: what comes now is for nobody.
+  if (ready < rows) withdraw();
+  return {};
+}
+
+// Waits until `rows` draws are posted, or, once the time ends, `rows_min`.
+Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns, uint32_t* ready) {
+  CompletionConsumer& draws = channel_.completions();
+  *ready = rows;
+  if (draws.available() >= rows) return {};
+  bool ask_once = timeout_ns <= 0;
+  // Nothing to ask for: an empty table, and no time to wait for it to change.
+  if (ask_once && peek(table_.header->counters.items) == 0) return timed_out(rows, timeout_ns);
+
+  int64_t deadline_ns = deadline_after(ask_once ? kRoundTripNs : timeout_ns);
+  Status status = demand(rows, rows_min, deadline_ns, ask_once);
+  uint64_t available = draws.available();
+  if (available >= rows) return {};
+  bool over = status.ok() || status.code() == GEAR_ETIMEDOUT;
+  if (over && available >= rows_min) {
+    *ready = static_cast<uint32_t>(available);
+    return {};
+  }
+  withdraw();
+  return over ? timed_out(rows, timeout_ns) : status;
+}
+
+// Asks for draws up to `rows`; with ask_once it is enough that the conductor has looked.
+Status LeasedSource::demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once) {
+  CompletionConsumer& draws = channel_.completions();
+  SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head() + rows, rows_min);
+  GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
+  return channel_.wait_until(deadline_ns, [&] {
+    // The head is looked at first: the conductor publishes what it posted before the head that tells it has looked.
+    bool looked = ask_once && line_->waiting() == 0;
+    return draws.available() >= rows || looked;
+  });
+}
+
+// Ends a demand that was not met. What the conductor posted before it saw that goes back, unless it is wanted ahead; so
+// it waits, briefly, until the conductor has seen it. If that fails the draws serve the next call.
+void LeasedSource::withdraw() {
+  CompletionConsumer& draws = channel_.completions();
+  int64_t deadline_ns = deadline_after(kRoundTripNs);
+  SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head(), 0);
+  if (!line_->push(record, Urgency::kAnswer, deadline_ns).ok()) return;
+  Status seen = channel_.wait_until(deadline_ns, [&] { return line_->waiting() == 0; });
+  uint64_t posted = draws.available();
+  if (plan_.prefetch > 0 || posted == 0) return;
+  // Also when it was not seen in time: others wait for these items.
+  if (!line_->push(record_of(SubmissionOp::kReturn, 0, posted), Urgency::kAnswer, deadline_ns).ok()) {
+    return;
+  }
+  draws.take(posted);
+}
+
+// The first `count` draws are the batch's: from here on they count as sampled, and their leases run.
+Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns) {
+  CompletionConsumer& draws = channel_.completions();
+  uint64_t first = draws.look(0).draw.lease;
+  bool more_ready = draws.available() >= 2 * uint64_t{count};
+  GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, 0, count),
+                       plan_.prefetch > 0 && !more_ready ? Urgency::kAnswer : Urgency::kCommit,
+                       deadline_ns));
+  batch.leases.runs[batch.leases.run_count++] = {first, count};
+  batch.leases.drawn_ns = now_ns();
+  draws.take(count);
+  return {};
+}
+
+void LeasedSource::read_draws(Batch& batch, uint32_t count) {
+  for (uint32_t row = 0; row < count; ++row) {
+    const DrawRecord& draw = channel_.completions().look(row).draw;
+    scratch_.items[row] = item_of(draw);
+    describe(batch, row, draw, scratch_.items[row]);
+  }
+}
+
+DrawnItem LeasedSource::item_of(const DrawRecord& draw) const {
+  DrawnItem item;
+  item.key = draw.key;
+  item.item_generation = kItemPinned;
+  item.block_generation = draw.block_generation;
+  item.slot = layout::key_slot(draw.key, table_.header->slot_bits);
+  item.block = draw.block;
+  item.position = draw.position;
+  item.length = draw.length;
+  item.episode = draw.episode;
+  item.times_sampled = draw.times_sampled;
+  item.priority = draw.priority;
+  return item;
+}
+
+void LeasedSource::describe(Batch& batch, uint32_t row, const DrawRecord& draw,
+                            const DrawnItem& item) {
+  uint32_t anchor = pick_anchor(plan_.anchor, item.length, plan_.window_length, anchor_rng_);
+  describe_row(batch, row, item, anchor);
+  batch.probabilities[row] = draw.probability;
+  batch.times_sampled[row] = draw.times_sampled;
+}
+
+// Pins keep what was drawn, so a row moves only when the conductor revoked the draw. Such rows are drawn again one by one;
+// the revoked lease ends with the batch.
+Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
+  for (uint32_t row = 0; row < batch.rows; ++row) {
+    while (scratch_.outcomes[row] == GatherOutcome::kMoved) {
+      ++redrawn_;
+      uint32_t ready = 0;
+      Status status = batch.leases.run_count < LeaseHold::kRunsMax
+                          ? obtain(1, 1, left_until(deadline_ns), &ready)
+                          : Status(GEAR_ETIMEDOUT, "draws are revoked faster than they are made; "
+                                                   "raise lease_timeout_ms of the table");
+      if (status.ok()) {
+        const DrawRecord& draw = channel_.completions().look(0).draw;
+        DrawnItem item = item_of(draw);
+        describe(batch, row, draw, item);
+        scratch_.outcomes[row] = gather_row(table_, plan_.windows, item, batch.anchors[row], row,
+                                            batch.windows.data());
+        status = take(batch, 1, deadline_ns);
+      }
+      if (!status.ok()) {
+        static_cast<void>(line_->end(batch.leases));
+        return status;
+      }
+    }
+  }
+  return {};
+}
+
+Status LeasedSource::timed_out(uint32_t rows, int64_t timeout_ns) const {
+  return error(GEAR_ETIMEDOUT,
+               "%u draws were not admitted in %s, the table has %llu items; append steps, lower the "
+               "limiter's bounds, set rows_min, or raise timeout_ns",
+               rows, duration_text(std::max<int64_t>(timeout_ns, 0)).c_str(),
+               static_cast<unsigned long long>(peek(table_.header->counters.items)));
+}
+
+}  // namespace
+
+std::unique_ptr<RowSource> make_leased_source(const TableView& table, const SamplerPlan& plan,
+                                              Channel& channel) {
+  return std::make_unique<LeasedSource>(table, plan, channel);
+}
+
+}  // namespace gear::client

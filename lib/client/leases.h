@@ -1,0 +1,55 @@
+// Leases: what the conductor pinned for a batch, and giving it back.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/status.h"
+#include "client/channel.h"
+
+namespace gear::client {
+
+// Consecutive lease numbers.
+struct LeaseRun {
+  uint64_t first;
+  uint32_t count;
+};
+
+// What a batch holds.
+struct LeaseHold {
+  static constexpr uint32_t kRunsMax = 8;
+  LeaseRun runs[kRunsMax];
+  uint32_t run_count = 0;
+  int64_t drawn_ns = 0;
+};
+
+// The submission ring of a leased sampler, which two kinds of threads write: the sampler's own, and any that releases a
+// batch, even after the sampler is closed. A mutex of this process makes them one producer; it is never held while
+// waiting.
+class LeaseLine {
+ public:
+  LeaseLine(Channel& channel, uint32_t lease_timeout_ms);
+
+  // The sampler's thread. Waits for room in the ring up to the deadline.
+  Status push(const layout::SubmissionRecord& record, Urgency urgency, int64_t deadline_ns);
+  bool has_room();
+  // Records that the conductor has not taken yet.
+  uint64_t waiting();
+  // The channel goes; leases that batches still hold go with it.
+  void close();
+
+  // Any thread. Ends the leases; ESTALE when they had expired.
+  Status end(const LeaseHold& hold);
+
+ private:
+  bool push_pending();
+
+  std::mutex mutex_;
+  Channel* channel_;               // nullptr once closed
+  std::vector<LeaseRun> pending_;  // ended while the ring was full
+  int64_t lease_timeout_ns_;
+  uint32_t forks_;
+};
+
+}  // namespace gear::client

@@ -1,0 +1,51 @@
+// A sampler: draws batches of a table.
+#pragma once
+
+#include <memory>
+
+#include "client/batch.h"
+#include "client/channel.h"
+#include "client/handle.h"
+#include "client/row_source.h"
+#include "client/sampler_plan.h"
+#include "gear.h"
+
+namespace gear::client {
+
+class Table;
+
+// One thread at a time. Batches that it handed out live on by themselves.
+class Sampler final : public Handle {
+ public:
+  static constexpr uint64_t kMagic = 0x72656c706d615347u;
+  static constexpr const char* kNoun = "sampler";
+
+  // Options of this library's version. Errors: as gear_sampler_open.
+  static Result<std::unique_ptr<Sampler>> open(Table& table, const gear_sampler_options& options);
+  ~Sampler();
+
+  Table& table() const { return table_; }
+
+  // In steady state, direct: no lock, no allocation, no system call; O(rows * (log items + bytes of a row)).
+  Status sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch);
+  gear_sampler_stats stats() const;
+  Status close();
+
+ private:
+  Sampler(Table& table, std::unique_ptr<SamplerPlan> plan, std::unique_ptr<Channel> channel);
+  Status check_rows(uint32_t rows) const;
+
+  Table& table_;
+  std::unique_ptr<SamplerPlan> plan_;
+  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<RowSource> source_;  // goes before the channel it uses
+  std::shared_ptr<BatchPool> pool_;
+  uint64_t batches_ = 0;
+  uint64_t rows_ = 0;
+};
+
+// Importance weights (N * P(i))^-beta of the batch's rows, divided by the largest when normalised; all 1 for beta 0.
+// Schaul et al. 2016, section 3.4.
+void weigh_rows(Batch& batch, double beta, bool normalise);
+
+}  // namespace gear::client

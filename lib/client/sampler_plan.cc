@@ -1,0 +1,133 @@
+#include "client/sampler_plan.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+#include "base/clock.h"
+#include "client/options.h"
+#include "client/text.h"
+
+namespace gear::client {
+namespace {
+
+constexpr uint32_t kBatchRowsMax = 256;
+constexpr uint32_t kBatchesMax = 4;
+
+Status check_scalars(const gear_sampler_options& options) {
+  if (options.mode > GEAR_SAMPLE_LEASED) {
+    return error(GEAR_EINVAL, "mode %u is no gear_sample_mode; give auto 0, direct 1 or leased 2",
+                 options.mode);
+  }
+  if (options.anchor > GEAR_ANCHOR_RANDOM_STEP) {
+    return error(GEAR_EINVAL, "anchor %u is no gear_anchor; give 0 to %d", options.anchor,
+                 GEAR_ANCHOR_RANDOM_STEP);
+  }
+  if (options.normalise > GEAR_NORMALISE_NONE) {
+    return error(GEAR_EINVAL, "normalise %u is no gear_normalise; give batch 0 or none 1",
+                 options.normalise);
+  }
+  if (!std::isfinite(options.beta) || options.beta < 0) {
+    return error(GEAR_EINVAL, "beta %g; give a finite number, 0 or more", options.beta);
+  }
+  uint32_t rows_max = options.batch_rows_max != 0 ? options.batch_rows_max : kBatchRowsMax;
+  if (options.rows_min > rows_max) {
+    return error(GEAR_EINVAL, "rows_min %u, batches have at most %u rows; lower it, or raise "
+                 "batch_rows_max", options.rows_min, rows_max);
+  }
+  return {};
+}
+
+Status resolve_mode(const layout::TableHeader& table, uint32_t mode, bool* direct) {
+  *direct = table.direct_allowed != 0 && mode != GEAR_SAMPLE_LEASED;
+  if (*direct || mode != GEAR_SAMPLE_DIRECT) return {};
+  return error(GEAR_EUNSUPPORTED,
+               "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
+               "or max_times_sampled is %u; use mode leased or auto",
+               table.max_times_sampled);
+}
+
+// Copies of the caller's windows, all of this library's size.
+Status read_windows(const gear_sampler_options& options, std::vector<gear_window>* windows) {
+  if (options.window_count > 0 && options.windows == nullptr) {
+    return error(GEAR_EINVAL, "windows is NULL, window_count %u; give the windows, or count 0 for all "
+                 "columns", options.window_count);
+  }
+  for (uint32_t i = 0; i < options.window_count; ++i) {
+    const gear_window* given = struct_at(options.windows, i);
+    gear_window window;
+    GEAR_TRY(read_struct("gear_window", given, &window));
+    if (given->struct_size != options.windows->struct_size) {
+      return error(GEAR_ESTRUCT, "window %u: struct_size is %u, that of the first %u; give all windows "
+                   "by one macro", i, given->struct_size, options.windows->struct_size);
+    }
+    windows->push_back(window);
+  }
+  return {};
+}
+
+Status name_windows(const TableView& table, const std::vector<gear_window>& asked,
+                    SamplerPlan* plan) {
+  std::unordered_set<std::string> seen;
+  for (size_t i = 0; i < plan->windows.size(); ++i) {
+    const char* name = table.columns[plan->windows[i].column].name;
+    if (!asked.empty() && asked[i].name != nullptr) name = asked[i].name;
+    GEAR_TRY(check_name("window name", name));
+    if (!seen.insert(name).second) {
+      return error(GEAR_EDUPLICATE, "two windows are named \"%s\"; give one of them another name", name);
+    }
+    plan->names.emplace_back(name);
+  }
+  return {};
+}
+
+// The anchor of AUTO, and K: the longest window of a fixed length.
+void resolve_anchor(const layout::TableHeader& table, uint32_t asked, SamplerPlan* plan) {
+  uint32_t longest = 0;
+  for (const WindowPlan& window : plan->windows) {
+    if (!window.per_episode && !window.item_range) longest = std::max(longest, window.length);
+  }
+  bool random = table.item_policy == GEAR_ITEMS_EPISODE && longest > 0;
+  plan->window_length = std::max(longest, 1u);
+  plan->anchor = asked;
+  if (asked == GEAR_ANCHOR_AUTO) {
+    plan->anchor = random ? GEAR_ANCHOR_RANDOM_START : GEAR_ANCHOR_FIRST;
+  }
+}
+
+}  // namespace
+
+Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options) {
+  SamplerPlan plan{};
+  GEAR_TRY(check_scalars(options));
+  GEAR_TRY(resolve_mode(*table.header, options.mode, &plan.direct));
+  plan.batch_rows_max = options.batch_rows_max != 0 ? options.batch_rows_max : kBatchRowsMax;
+  plan.batches_max = options.batches_max != 0 ? options.batches_max : kBatchesMax;
+  plan.prefetch = plan.direct ? 0 : options.prefetch;
+  plan.rows_min = options.rows_min;
+  plan.seed = options.seed != 0 ? options.seed : random_seed();
+  plan.beta = options.beta;
+  plan.normalise = options.normalise == GEAR_NORMALISE_BATCH;
+
+  std::vector<gear_window> asked;
+  GEAR_TRY(read_windows(options, &asked));
+  Result<std::vector<WindowPlan>> windows = plan_windows(table, asked.data(), asked.size());
+  if (!windows.ok()) return windows.status();
+  plan.windows = windows.take();
+  GEAR_TRY(name_windows(table, asked, &plan));
+  resolve_anchor(*table.header, options.anchor, &plan);
+  return plan;
+}
+
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  // Short of entropy is no reason to fail: the seed need not be secret.
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof seed)) {
+    seed = static_cast<uint64_t>(now_ns());
+  }
+  return seed;
+}
+
+}  // namespace gear::client

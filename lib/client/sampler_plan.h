@@ -1,0 +1,36 @@
+// What a sampler was asked for, checked and resolved against its table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gather/gather.h"
+#include "gear.h"
+
+namespace gear::client {
+
+// Constant once made.
+struct SamplerPlan {
+  bool direct;
+  uint32_t batch_rows_max;
+  uint32_t batches_max;
+  uint32_t prefetch;
+  uint32_t rows_min;  // 0: all that are asked for
+  uint64_t seed;
+  double beta;
+  bool normalise;
+
+  std::vector<WindowPlan> windows;
+  std::vector<std::string> names;  // of the windows
+  uint32_t anchor;                 // resolved: not AUTO
+  uint32_t window_length;          // K of GEAR_ANCHOR_RANDOM_START
+};
+
+// Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE, EWINDOW, EUNSUPPORTED.
+Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options);
+
+// A seed from the system.
+uint64_t random_seed();
+
+}  // namespace gear::client
