@@ -49,12 +49,13 @@ class BatchRegistry {
     uint32_t next_free = kNoSlot;  // under the lock
   };
 
-  Slot* slot_at(uint32_t index) const;
+  Slot* chunk_of(uint32_t index) const;
+  Slot& slot_at(uint32_t index) const;  // whose chunk is there
   Slot* slot_of(const gear_batch* handle, uint64_t* generation) const;
 
   std::atomic<Slot*> chunks_[kChunks]{};
-  uint32_t used_ = 0;               // under the lock
-  uint32_t first_free_ = kNoSlot;   // under the lock
+  uint32_t used_ = 0;              // under the lock
+  uint32_t first_free_ = kNoSlot;  // under the lock
 };
 
 }  // namespace gear::client

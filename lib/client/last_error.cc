@@ -3,22 +3,35 @@
 namespace gear::client {
 namespace {
 
-std::string& text_of_thread() {
+std::string& text_of_thread() noexcept {
   thread_local std::string text;
   return text;
+}
+
+// Without memory for the text an older one would mislead.
+void keep(const std::string& text) noexcept {
+  try {
+    text_of_thread() = text;
+  } catch (...) {
+    text_of_thread().clear();
+  }
 }
 
 }  // namespace
 
 int report(const Status& status) noexcept {
-  if (status.ok()) return GEAR_OK;
+  if (!status.ok()) keep(status.text());
+  return status.code();
+}
+
+int report_exception(int code) noexcept {
   try {
-    text_of_thread() = status.text();
+    keep(code == GEAR_ENOMEM ? "this process is out of memory; free some, or raise its limit"
+                             : "a broken invariant of GEAR; please report it");
   } catch (...) {
-    // Without memory for the text an older one would mislead.
     text_of_thread().clear();
   }
-  return status.code();
+  return code;
 }
 
 const char* last_error() noexcept { return text_of_thread().c_str(); }

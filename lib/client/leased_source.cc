@@ -133,11 +133,12 @@ Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns) {
   CompletionConsumer& draws = channel_.completions();
   uint64_t first = draws.look(0).draw.lease;
   bool more_ready = draws.available() >= 2 * uint64_t{count};
-  GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, 0, count),
-                       plan_.prefetch > 0 && !more_ready ? Urgency::kAnswer : Urgency::kCommit,
-                       deadline_ns));
-  batch.leases.runs[batch.leases.run_count++] = {first, count};
+  // Before the conductor's own clock is read, so this end never takes a lease for longer than it is.
   batch.leases.drawn_ns = now_ns();
+  // Writers that the limiter holds back may wait for this, and so does this end for draws ahead.
+  GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, 0, count),
+                       more_ready ? Urgency::kCommit : Urgency::kAnswer, deadline_ns));
+  batch.leases.runs[batch.leases.run_count++] = {first, count};
   draws.take(count);
   return {};
 }

@@ -1,7 +1,8 @@
 // Walking a lane's chain of blocks while the conductor changes it.
 //
-// Nothing read here is trusted: links and row counts are bounded before they are used, and a place is only as good as
-// the generation it was entered with, which `unchanged` confirms after everything was read. Callers bound their loops.
+// Nothing read here is trusted: links and row counts are bounded before they are used, and a place
+// is only as good as the generation it was entered with, which `unchanged` confirms after
+// everything was read. Callers bound their loops.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ struct Place {
 enum class Link { kNext, kPrevious };
 enum class Walk { kThere, kNoBlock, kMoved };
 
-// True when the block kept its generation: all that was read from it and its data before this call was of one lane.
+// True when the block kept its generation: all that was read from it and its data before this call
+// was of one lane.
 inline bool unchanged(const TableView& table, const Place& place) {
   fence_copy_before_check();
   return peek(table.blocks[place.block].generation) == place.generation;
@@ -43,8 +45,8 @@ inline Walk follow(const TableView& table, Link direction, Place* place) {
   }
   if (neighbour >= table.header->block_count) return Walk::kMoved;
 
-  // Acquire: a generation of a later grant brings the link cleared before it, which is then seen below. An even one may
-  // come before the link is cleared.
+  // Acquire: a generation of a later grant brings the link cleared before it, which is then seen
+  // below. An even one may come before the link is cleared.
   uint64_t generation = observe(table.blocks[neighbour].generation);
   if (generation % 2 == 0 || !unchanged(table, *place) || peek(link) != neighbour) {
     return Walk::kMoved;

@@ -6,11 +6,13 @@
 
 namespace gear {
 
-// Words and bytes by hand: the sanitizer intercepts memcpy even when this function is not instrumented.
+// Words and bytes by hand: the sanitizer intercepts memcpy even when this function is not
+// instrumented.
 __attribute__((no_sanitize("thread"))) void copy_payload(void* to, const void* from, size_t bytes) {
   auto* out = static_cast<char*>(to);
   auto* in = static_cast<const char*>(from);
-  if ((reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(in)) % sizeof(uint64_t) == 0) {
+  if ((reinterpret_cast<uintptr_t>(out) | reinterpret_cast<uintptr_t>(in)) % sizeof(uint64_t) ==
+      0) {
     for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t)) {
       uint64_t word = __atomic_load_n(reinterpret_cast<const uint64_t*>(in), __ATOMIC_RELAXED);
       __atomic_store_n(reinterpret_cast<uint64_t*>(out), word, __ATOMIC_RELAXED);

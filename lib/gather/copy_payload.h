@@ -16,20 +16,28 @@ namespace gear {
 
 // Copies `bytes` of a block, or of an episode's cells, into memory of this thread.
 //
-// This is a race by design: a block may be granted anew and filled during the copy. The bytes mean nothing until the
-// generation, re-read after fence_copy_before_check, is the one from before. So the copy is plain (a loop of atomics
-// would be several times slower), and this function alone is hidden from the thread sanitizer, which cannot know that
-// torn bytes are thrown away. Nothing else may read payload.
+// This is a race by design: a block may be granted anew and filled during the copy. The bytes mean
+// nothing until the generation, re-read after fence_copy_before_check, is the one from before. So
+// the copy is plain (a loop of atomics would be several times slower), and this function alone is
+// hidden from the thread sanitizer, which cannot know that torn bytes are thrown away. Nothing else
+// may read payload.
 #if defined(GEAR_COPY_UNSEEN)
 void copy_payload(void* to, const void* from, size_t bytes);
 #else
 inline void copy_payload(void* to, const void* from, size_t bytes) {
   // Rewards, flags and actions: a call of memcpy would cost more than the copy.
   switch (bytes) {
-    case 1: memcpy(to, from, 1); return;
-    case 4: memcpy(to, from, 4); return;
-    case 8: memcpy(to, from, 8); return;
-    default: memcpy(to, from, bytes);
+    case 1:
+      memcpy(to, from, 1);
+      return;
+    case 4:
+      memcpy(to, from, 4);
+      return;
+    case 8:
+      memcpy(to, from, 8);
+      return;
+    default:
+      memcpy(to, from, bytes);
   }
 }
 #endif

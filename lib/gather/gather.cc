@@ -9,13 +9,14 @@ namespace gear {
 
 namespace {
 
-// Rows ahead that gather_rows prefetches, and bytes of a window worth asking for: beyond them the processor's own
-// prefetcher follows the copy.
+// Rows ahead that gather_rows prefetches, and bytes of a window worth asking for: beyond them the
+// processor's own prefetcher follows the copy.
 constexpr uint32_t kRowsAhead = 6;
 constexpr uint64_t kPrefetchBytesMax = 1024;
 constexpr uint64_t kLineBytes = 64;
 
-// From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever the item says.
+// From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever
+// the item says.
 bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor, AnchorRow* at) {
   const layout::TableHeader& header = *table.header;
   if (item.block >= header.block_count || item.position >= header.block_steps ||
@@ -44,7 +45,8 @@ bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor,
   return true;
 }
 
-// Whether all rows of the window are steps of the episode and lie in the anchor's block: the common case, one copy.
+// Whether all rows of the window are steps of the episode and lie in the anchor's block: the common
+// case, one copy.
 inline bool lies_inside(const TableView& table, const WindowPlan& window, AnchorRow* at) {
   int64_t begin = window.offset;
   int64_t end = begin + window.length;
@@ -69,8 +71,7 @@ inline const char* first_cell(const TableView& table, const WindowPlan& window, 
 inline void gather_inside(const TableView& table, const WindowPlan& window, const AnchorRow& at,
                           uint32_t row, const WindowBuffer& buffer) {
   int64_t position = int64_t{at.position} + window.offset;
-  copy_payload(cells_of(window, buffer, row),
-               first_cell(table, window, at.place.block, position),
+  copy_payload(cells_of(window, buffer, row), first_cell(table, window, at.place.block, position),
                window.length * window.cell_bytes);
   uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
   if (window.length == 1) {
@@ -81,8 +82,8 @@ inline void gather_inside(const TableView& table, const WindowPlan& window, cons
   buffer.lengths[row] = window.length;
 }
 
-// A direct draw holds nothing: while its item is in the table, the item's blocks, those within reach and its episode's
-// cells stay. A pinned draw keeps them whatever becomes of the item.
+// A direct draw holds nothing: while its item is in the table, the item's blocks, those within
+// reach and its episode's cells stay. A pinned draw keeps them whatever becomes of the item.
 inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
   return item.item_generation == kItemPinned ||
          (item.slot < table.header->item_slots &&
@@ -109,7 +110,8 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
     if (!kept) return GatherOutcome::kMoved;
     ++buffer;
   }
-  // One check for all copies from the anchor's block; copies from other blocks were checked when they were left.
+  // One check for all copies from the anchor's block; copies from other blocks were checked when
+  // they were left.
   bool kept = unchanged(table, at.place) && item_unchanged(table, item);
   return kept ? GatherOutcome::kGathered : GatherOutcome::kMoved;
 }

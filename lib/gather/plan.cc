@@ -52,9 +52,8 @@ Status find_column(const TableView& table, const gear_window& window, size_t pla
   for (*index = 0; *index < header.column_count; ++*index) {
     if (strcmp(table.columns[*index].name, window.column) == 0) return {};
   }
-  return error(GEAR_ENOCOLUMN,
-               "window %zu: table \"%s\" has no column \"%s\"; its columns are %s", place,
-               header.name, window.column, column_names(table).c_str());
+  return error(GEAR_ENOCOLUMN, "window %zu: table \"%s\" has no column \"%s\"; its columns are %s",
+               place, header.name, window.column, column_names(table).c_str());
 }
 
 Status check_fields(const gear_window& window, size_t place) {
@@ -72,8 +71,9 @@ Status check_fields(const gear_window& window, size_t place) {
                  place, window.column, window.pad);
   }
   if (window.fill > GEAR_FILL_EDGE) {
-    return error(GEAR_EINVAL, "window %zu of \"%s\": fill %u is no gear_fill; give zero 0 or edge 1",
-                 place, window.column, window.fill);
+    return error(GEAR_EINVAL,
+                 "window %zu of \"%s\": fill %u is no gear_fill; give zero 0 or edge 1", place,
+                 window.column, window.fill);
   }
   return {};
 }

@@ -30,8 +30,9 @@ bool same_episode(const TableView& table, const AnchorRow& at, const Visit& visi
   return row <= 0 || mark_step(mark_of(table, visit, row)) == at.step + row;
 }
 
-// The first row of the block before `end` that is of another episode; `end` when there is none. Once a row is of a later
-// episode all that follow are, so the test of the last one mostly suffices.
+// The first row of the block before `end` that is of another episode; `end` when there is none.
+// Once a row is of a later episode all that follow are, so the test of the last one mostly
+// suffices.
 int64_t episode_end(const TableView& table, const AnchorRow& at, const Visit& visit, int64_t end) {
   if (end <= visit.base || same_episode(table, at, visit, end - 1)) return end;
   int64_t inside = visit.base;
@@ -83,8 +84,8 @@ Run run_in(const TableView& table, const WindowPlan& window, const AnchorRow& at
 
 bool walk_back(const TableView& table, int64_t to_row, Visit* visit) {
   while (visit->base > to_row) {
-    // The episode has rows there, and the table keeps them while the item lives: a missing or partly filled block means
-    // that it lives no more.
+    // The episode has rows there, and the table keeps them while the item lives: a missing or
+    // partly filled block means that it lives no more.
     if (follow(table, Link::kPrevious, &visit->place) != Walk::kThere) return false;
     if (visit->place.rows != table.header->block_steps) return false;
     visit->base -= table.header->block_steps;
@@ -92,8 +93,9 @@ bool walk_back(const TableView& table, int64_t to_row, Visit* visit) {
   return true;
 }
 
-// Copies the rows of `span` that exist to `to`, back to back; returns how many, nothing when a block changed hands. Each
-// turn moves on by block_steps rows, so the span bounds the walk whatever the links say.
+// Copies the rows of `span` that exist to `to`, back to back; returns how many, nothing when a
+// block changed hands. Each turn moves on by block_steps rows, so the span bounds the walk whatever
+// the links say.
 std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& window,
                                   const AnchorRow& at, const Span& span, char* to) {
   uint64_t copied = 0;
@@ -113,8 +115,8 @@ std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& wind
     if (run.last) break;
     Walk walk = follow(table, Link::kNext, &visit.place);
     if (walk == Walk::kMoved) return std::nullopt;
-    // The block is full, and nothing was committed after it yet; what follows an item within reach is never taken back
-    // before the item is.
+    // The block is full, and nothing was committed after it yet; what follows an item within reach
+    // is never taken back before the item is.
     if (walk == Walk::kNoBlock) return static_cast<uint32_t>(copied);
     visit.base += table.header->block_steps;
   }

@@ -11,7 +11,8 @@ struct AnchorRow {
   Place place;
   uint32_t position;  // in the block
   uint32_t step;      // of the episode
-  int64_t known_end;  // rows [0, known_end) are steps of the episode and lie in the block; the caller raises it
+  int64_t known_end;  // rows [0, known_end) are steps of the episode and lie in the block; the
+                      // caller raises it
   int64_t item_end;   // where the item's steps end
   int64_t reach_end;  // where what the table keeps for the item ends
 };
@@ -32,7 +33,8 @@ inline char* cells_of(const WindowPlan& window, const WindowBuffer& buffer, uint
   return buffer.data + uint64_t{row} * window.length * window.cell_bytes;
 }
 
-// Writes data, padding, mask and length of the row; false when a block changed hands. O(length + blocks walked).
+// Writes data, padding, mask and length of the row; false when a block changed hands. O(length +
+// blocks walked).
 bool gather_window(const TableView& table, const WindowPlan& window, const AnchorRow& at,
                    uint32_t row, const WindowBuffer& buffer);
 

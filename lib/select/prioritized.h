@@ -2,18 +2,20 @@
 // Schaul et al., Prioritized Experience Replay, ICLR 2016, eq. 1.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "layout/index.h"
 #include "select/selector.h"
+#include "select/sum_tree.h"
 
 namespace gear {
 
-// insert, remove, update and pick are O(log n) with base kSumTreeFanOut; a run of updates recomputes each touched node once.
-// See selector.h for concurrency.
+// insert, remove, update and pick are O(log n) with base kSumTreeFanOut; a run of updates recomputes each touched node once
+// a few thousand updates. clear is O(items). See selector.h for concurrency.
 //
-// Invariant, outside a run of updates: every node equals the sum of its children, added in order; so there is no drift, and
-// a node is 0 exactly when all leaves below it are.
+// Invariant, outside a run of updates: every node equals sum_children of its children; so there is no drift, and a node is
+// 0 exactly when all leaves below it are.
 class PrioritizedSelector final : public Selector {
  public:
   PrioritizedSelector(layout::SumTreeIndex* index, double alpha, double epsilon);
@@ -30,15 +32,25 @@ class PrioritizedSelector final : public Selector {
 
  private:
   void set_leaf(uint32_t slot, double weight);
-  void recompute_above(uint32_t slot);
+  void set_path(uint32_t slot, double weight);
+  void recompute(uint32_t level, uint64_t node);
   void recompute_total();
+  void settle();
+  void settle_level(uint32_t level);
+  bool mark(uint32_t level, uint64_t node);
+  void unmark(uint32_t level, uint64_t node);
+  void clear_children(uint32_t level, uint64_t node);
 
   layout::SumTreeIndex* index_;
   double* nodes_;
+  SumTreeShape shape_;
   double alpha_;
   double epsilon_;
+  // A run of updates: the nodes of one level that lag behind their children, and one bit a node above the leaves, set
+  // while the node is among them.
   bool running_ = false;
-  std::vector<uint32_t> touched_;  // leaves set in a run of updates, then nodes of the level being settled
+  std::vector<uint32_t> touched_;
+  std::unique_ptr<uint64_t[]> marked_;
 };
 
 uint64_t sum_tree_bytes(uint64_t capacity);

@@ -1,5 +1,6 @@
 // The selectors there are: one row each.
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -98,9 +99,8 @@ uint32_t direct_pick(const IndexRecord& record, const void* directory, Rng& rng,
 
 double priority_weight(double priority, double alpha, double epsilon) {
   double base = priority + epsilon;
-  if (base <= 0) return 0.0;
-  if (alpha == 1.0) return base;
-  return std::pow(base, alpha);
+  if (!(base > 0)) return 0.0;
+  return std::clamp(alpha == 1.0 ? base : std::pow(base, alpha), kWeightMin, kWeightMax);
 }
 
 bool priority_valid(double priority) { return std::isfinite(priority) && priority >= 0; }

@@ -50,6 +50,10 @@ void format_index(const layout::IndexRecord& record, void* directory, uint64_t c
 std::unique_ptr<Selector> open_selector(const layout::IndexRecord& record, void* directory);
 
 // (priority + epsilon)^alpha; 0 for priority 0 without epsilon, whatever alpha. Schaul et al. 2016, eq. 1.
+// Other weights are kept between the two bounds: no priority above 0 becomes one that is never drawn, and the weights of
+// 2^32 items have a finite sum.
+inline constexpr double kWeightMin = 0x1.0p-960;
+inline constexpr double kWeightMax = 0x1.0p+960;
 double priority_weight(double priority, double alpha, double epsilon);
 
 // Finite and not negative.

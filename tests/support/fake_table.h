@@ -1,4 +1,5 @@
-// A table formatted by hand in plain memory, from a list of episodes: what gather reads, without a conductor.
+// A table formatted by hand in plain memory, from a list of episodes: what gather reads, without a
+// conductor.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ struct FakeTableOptions {
 // What was never written: payload of rows that do not exist, marks past the last row.
 inline constexpr unsigned char kGarbage = 0xEE;
 
-// One thread, unless a test says otherwise. Both segments are allocations of their own of exactly the size that the header
-// states, so that the address sanitizer sees a read beyond them.
+// One thread, unless a test says otherwise. Both segments are allocations of their own of exactly
+// the size that the header states, so that the address sanitizer sees a read beyond them.
 class FakeTable {
  public:
   explicit FakeTable(FakeTableOptions options);
@@ -66,7 +67,8 @@ class FakeTable {
   char* cell(uint32_t block, uint32_t position, uint32_t column);
   char* data() { return static_cast<char*>(data_.get()); }
 
-  // Puts an item of `length` steps from step `first` of an episode into the next slot; returns the slot.
+  // Puts an item of `length` steps from step `first` of an episode into the next slot; returns the
+  // slot.
   uint32_t add_item(uint32_t episode, uint32_t first, uint32_t length);
 
   // Where a step of an episode lies (step `steps` is the final row).

@@ -29,7 +29,8 @@ std::vector<WindowPlan> plan_of(const FakeTable& table, int32_t offset, uint32_t
   return plan_windows(table.view(), &window, 1).take();
 }
 
-// One lane of one open episode of 12 steps in three blocks; an item of steps 5 and 6, in the middle block.
+// One lane of one open episode of 12 steps in three blocks; an item of steps 5 and 6, in the middle
+// block.
 class Moved : public ::testing::Test {
  protected:
   static FakeTableOptions three_blocks() {
@@ -127,8 +128,8 @@ TEST_F(Moved, EpisodeSlotTakenBackIsRecognised) {
   EXPECT_EQ(gather(0, 1, "goal"), GatherOutcome::kMoved);
 }
 
-// ---- a change in the very middle of a copy: the payload's page cannot be read, and the handler of the fault makes the
-// change, then lets the copy go on.
+// ---- a change in the very middle of a copy: the payload's page cannot be read, and the handler of
+// the fault makes the change, then lets the copy go on.
 
 struct Interruption {
   void* page = nullptr;
@@ -138,73 +139,149 @@ struct Interruption {
   int faults = 0;
 } interruption;
 
-void interrupt_copy(int) {
+void interrupt_reader(int) {
+  mprotect(interruption.page, layout::kPageBytes, PROT_READ | PROT_WRITE);
   if (interruption.generation != nullptr) *interruption.generation += interruption.step;
   if (interruption.link != nullptr) *interruption.link = kNone;
   ++interruption.faults;
-  mprotect(interruption.page, layout::kPageBytes, PROT_READ | PROT_WRITE);
 }
 
-class MovedDuringCopy : public Moved {
- protected:
-  void SetUp() override {
-    Moved::SetUp();
+// Installs the handler; arms it for the page that holds an address.
+class Interrupter {
+ public:
+  Interrupter() {
     struct sigaction action {};
-    action.sa_handler = interrupt_copy;
+    action.sa_handler = interrupt_reader;
     sigaction(SIGSEGV, &action, &before_);
   }
-  void TearDown() override { sigaction(SIGSEGV, &before_, nullptr); }
+  ~Interrupter() { sigaction(SIGSEGV, &before_, nullptr); }
+  Interrupter(const Interrupter&) = delete;
+  Interrupter& operator=(const Interrupter&) = delete;
 
-  void interrupt_when_reading(uint32_t block) {
-    interruption = {};
-    interruption.page = table_.cell(block, 0, 0);
+  void arm(void* address, uint64_t* generation, uint64_t step, uint32_t* link = nullptr) {
+    auto page = reinterpret_cast<uintptr_t>(address) & ~(layout::kPageBytes - 1);
+    interruption = {reinterpret_cast<void*>(page), generation, link, step, 0};
     ASSERT_EQ(mprotect(interruption.page, layout::kPageBytes, PROT_NONE), 0);
   }
 
+ private:
   struct sigaction before_ {};
 };
 
+class MovedDuringCopy : public Moved {
+ protected:
+  char* cells_of(uint32_t step) { return table_.cell(block_of(step), 0, 0); }
+
+  Interrupter interrupter_;
+};
+
 TEST_F(MovedDuringCopy, UndisturbedCopyIsGathered) {
-  interrupt_when_reading(block_of(5));
+  interrupter_.arm(cells_of(5), nullptr, 0);
   EXPECT_EQ(gather(0, 2), GatherOutcome::kGathered);
   EXPECT_EQ(interruption.faults, 1);
 }
 
 TEST_F(MovedDuringCopy, BlockTakenBackIsRecognised) {
-  interrupt_when_reading(block_of(5));
-  interruption.generation = &middle().generation;
-  interruption.step = 1;
+  interrupter_.arm(cells_of(5), &middle().generation, 1);
   EXPECT_EQ(gather(0, 2), GatherOutcome::kMoved);
   EXPECT_EQ(interruption.faults, 1);
 }
 
 TEST_F(MovedDuringCopy, BlockGrantedAnewIsRecognised) {
-  interrupt_when_reading(block_of(5));
-  interruption.generation = &middle().generation;
-  interruption.step = 2;
+  interrupter_.arm(cells_of(5), &middle().generation, 2);
   EXPECT_EQ(gather(0, 2), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
 }
 
 TEST_F(MovedDuringCopy, PreviousBlockGrantedAnewIsRecognised) {
-  interrupt_when_reading(block_of(0));
-  interruption.generation = &first().generation;
-  interruption.step = 2;
+  interrupter_.arm(cells_of(0), &first().generation, 2);
   EXPECT_EQ(gather(-5, 7), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
 }
 
 TEST_F(MovedDuringCopy, NextBlockGrantedAnewIsRecognised) {
-  interrupt_when_reading(block_of(11));
-  interruption.generation = &last().generation;
-  interruption.step = 2;
+  interrupter_.arm(cells_of(11), &last().generation, 2);
   EXPECT_EQ(gather(0, 7), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
+}
+
+TEST_F(MovedDuringCopy, NewestBlockGrantedAnewIsRecognised) {
+  interrupter_.arm(cells_of(11), &last().generation, 2);
+  EXPECT_EQ(gather(0, 8), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
 }
 
 TEST_F(MovedDuringCopy, LinkClearedAfterTheNextBlockWasTakenBackIsNotTheEndOfTheEpisode) {
-  interrupt_when_reading(block_of(5));
-  interruption.generation = &table_.item(slot_).generation;
-  interruption.step = 1;
-  interruption.link = &middle().next;
+  interrupter_.arm(cells_of(5), &table_.item(slot_).generation, 1, &middle().next);
   EXPECT_EQ(gather(0, 7), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
+}
+
+TEST_F(MovedDuringCopy, EpisodeSlotGrantedAnewIsRecognised) {
+  char* cells = table_.data() + table_.header().data_episodes_offset;
+  interrupter_.arm(cells, &table_.episode_record(0).generation, 2);
+  EXPECT_EQ(gather(0, 1, "goal"), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
+}
+
+// As Moved, with so many blocks that the records of neighbours lie on pages of their own.
+class MovedDuringWalk : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kRecordsAPage = layout::kPageBytes / sizeof(layout::BlockRecord);
+
+  static FakeTableOptions many_blocks() {
+    FakeTableOptions options;
+    options.columns = {{"x", 8, false}};
+    options.episodes = {{0, 12, false, false, {}, false}};
+    options.spare_blocks = 8 * kRecordsAPage;
+    return options;
+  }
+
+  static std::unique_ptr<FakeTable> table_with_blocks_apart() {
+    for (FakeTableOptions options = many_blocks();; ++options.shuffle_seed) {
+      auto table = std::make_unique<FakeTable>(options);
+      uint32_t first = table->spot(0, 0).block / kRecordsAPage;
+      uint32_t middle = table->spot(0, 5).block / kRecordsAPage;
+      uint32_t last = table->spot(0, 11).block / kRecordsAPage;
+      auto apart = [](uint32_t a, uint32_t b) { return a > b + 1 || b > a + 1; };
+      if (apart(first, middle) && apart(middle, last)) return table;
+    }
+  }
+
+  GatherOutcome gather(int32_t offset, uint32_t length) {
+    std::vector<WindowPlan> plan = plan_of(*table_, offset, length);
+    FakeBatch batch(plan, 1);
+    return gather_row(table_->view(), plan, drawn_, 0, 0, batch.buffers());
+  }
+
+  layout::BlockRecord& block_of(uint32_t step) {
+    return table_->block(table_->spot(0, step).block);
+  }
+
+  std::unique_ptr<FakeTable> table_ = table_with_blocks_apart();
+  uint32_t slot_ = table_->add_item(0, 5, 1);
+  DrawnItem drawn_{};
+  Interrupter interrupter_;
+};
+
+TEST_F(MovedDuringWalk, PreviousBlockGrantedToAnotherLaneIsNotFollowed) {
+  ASSERT_TRUE(read_item(table_->view(), slot_, &drawn_));
+  interrupter_.arm(&block_of(0), &block_of(0).generation, 2, &block_of(5).previous);
+  EXPECT_EQ(gather(-3, 4), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
+}
+
+TEST_F(MovedDuringWalk, NextBlockGrantedToAnotherLaneIsNotFollowed) {
+  ASSERT_TRUE(read_item(table_->view(), slot_, &drawn_));
+  interrupter_.arm(&block_of(11), &block_of(11).generation, 2, &block_of(5).next);
+  EXPECT_EQ(gather(0, 6), GatherOutcome::kMoved);
+  EXPECT_EQ(interruption.faults, 1);
+}
+
+TEST_F(MovedDuringWalk, ItemThatChangesWhileItIsReadIsRefused) {
+  interrupter_.arm(&block_of(5), &table_->item(slot_).generation, 2);
+  EXPECT_FALSE(read_item(table_->view(), slot_, &drawn_));
+  EXPECT_EQ(interruption.faults, 1);
 }
 
 // ---- garbage
@@ -213,10 +290,17 @@ void scramble(Rng& rng, void* memory, size_t bytes, uint32_t small) {
   auto* words = static_cast<uint32_t*>(memory);
   for (size_t i = 0; i < bytes / 4; ++i) {
     switch (rng.below(4)) {
-      case 0: words[i] = static_cast<uint32_t>(rng.next()); break;
-      case 1: words[i] = static_cast<uint32_t>(rng.below(small + 2)); break;
-      case 2: words[i] = kNone; break;
-      default: break;
+      case 0:
+        words[i] = static_cast<uint32_t>(rng.next());
+        break;
+      case 1:
+        words[i] = static_cast<uint32_t>(rng.below(small + 2));
+        break;
+      case 2:
+        words[i] = kNone;
+        break;
+      default:
+        break;
     }
   }
 }
@@ -289,7 +373,8 @@ TEST(MovedGarbage, ItemLongerThanTheTableInAChainThatGoesRoundEnds) {
             GatherOutcome::kMoved);
 }
 
-// ---- a conductor and writer in one thread grant blocks anew and rewrite them while this thread gathers
+// ---- a conductor and writer in one thread grant blocks anew and rewrite them while this thread
+// gathers
 
 constexpr uint32_t kChains = 4;
 constexpr uint32_t kChainBlocks = 2;
@@ -399,7 +484,8 @@ void gather_beside_mutator(bool pinned) {
   uint64_t gathered = 0;
   uint64_t moved = 0;
   int64_t deadline = deadline_after(20'000'000'000);
-  while ((gathered < 20000 || moved < 100) && now_ns() < deadline && !::testing::Test::HasFailure()) {
+  while ((gathered < 20000 || moved < 100) && now_ns() < deadline &&
+         !::testing::Test::HasFailure()) {
     DrawnItem item{};
     if (!read_item(table.view(), static_cast<uint32_t>(rng.below(kChains)), &item)) continue;
     if (pinned) item.item_generation = kItemPinned;
@@ -421,7 +507,9 @@ TEST(MovedConcurrently, GatheredRowsAreNeverTornWhileBlocksAreGrantedAnew) {
   gather_beside_mutator(false);
 }
 
-TEST(MovedConcurrently, BlockGenerationsAloneKeepRowsWhole) { gather_beside_mutator(true); }
+TEST(MovedConcurrently, BlockGenerationsAloneKeepRowsWhole) {
+  gather_beside_mutator(true);
+}
 
 }  // namespace
 }  // namespace gear

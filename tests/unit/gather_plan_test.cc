@@ -7,10 +7,10 @@
 namespace gear {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using test::FakeTable;
 using test::FakeTableOptions;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 FakeTableOptions options_of(uint32_t policy, uint32_t item_steps_max) {
   FakeTableOptions options;

@@ -30,7 +30,8 @@ struct Shown {
   uint32_t length = 0;
 };
 
-bool exists(const FakeTable& table, const WindowPlan& window, const ItemOfTest& item, int64_t step) {
+bool exists(const FakeTable& table, const WindowPlan& window, const ItemOfTest& item,
+            int64_t step) {
   const FakeEpisode& episode = table.options().episodes[item.episode];
   int64_t item_end = int64_t{item.first} + item.length;
   int64_t end = window.item_range ? item_end : item_end + table.options().window_after_max;
@@ -71,8 +72,7 @@ Shown oracle(const FakeTable& table, const WindowPlan& window, const ItemOfTest&
   for (uint32_t place = 0; place < window.length; ++place) {
     int64_t step = int64_t{item.first} + item.anchor + window.offset + place;
     if (exists(table, window, item, step)) {
-      steps.push_back(
-          table.cell_value(item.episode, static_cast<uint32_t>(step), window.column));
+      steps.push_back(table.cell_value(item.episode, static_cast<uint32_t>(step), window.column));
     } else if (steps.empty()) {
       ++before;
     }
@@ -95,7 +95,9 @@ T one_of(Rng& rng, std::initializer_list<T> values) {
   return values.begin()[rng.below(values.size())];
 }
 
-bool chance(Rng& rng, uint32_t of) { return rng.below(of) == 0; }
+bool chance(Rng& rng, uint32_t of) {
+  return rng.below(of) == 0;
+}
 
 FakeTableOptions random_options(Rng& rng) {
   FakeTableOptions options;

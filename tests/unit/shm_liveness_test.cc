@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -114,14 +115,18 @@ TEST_P(Watch, IsNotFooledByAStoppedClient) {
 
 TEST_P(Watch, TellsTheDeathOfAClientWhoseChildHoldsTheSocket) {
   int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  // Orphans come to this process, and are reaped below.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   Client client([&ends] {
     if (fork() != 0) return;
-    // Ends with the test.
+    // Says that it is there, and ends with the test.
     close(ends[1]);
-    char byte;
-    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    char byte = 1;
+    bool said = write(ends[0], &byte, 1) == 1;
+    _exit(said && read(ends[0], &byte, 1) == 0 ? 0 : 1);
   });
+  ASSERT_TRUE(readable(ends[1]));
   Result<ProcessWatch> watch = ProcessWatch::of_peer(client.socket(), GetParam());
   ASSERT_TRUE(watch.ok());
   client.kill();
@@ -130,6 +135,8 @@ TEST_P(Watch, TellsTheDeathOfAClientWhoseChildHoldsTheSocket) {
   EXPECT_EQ(poll(&socket, 1, 0), 0) << "the socket hung up, the test proves nothing";
   close(ends[0]);
   close(ends[1]);
+  client.reap();
+  waitpid(-1, nullptr, 0);
 }
 
 TEST_P(Watch, OfAClientThatHasGoneIsADisconnectionOrDead) {

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 """GEAR at work: actor processes and a learner share trajectories through geard.
 
-With CartPole-v1 (the default) a DQN learns from prioritized replay: four actor processes step vectors of
-environments and append to one table; a learner process draws n-step windows from it, updates priorities,
-and publishes its weights, through GEAR too. The run ends when the mean return of the last 20 episodes of
-actor 0, which acts almost greedily (epsilon 0.001), reaches the goal.
+With CartPole-v1 (the default) a DQN learns from prioritized replay: four actor processes step
+vectors of environments and append to one table; a learner process draws n-step windows from it,
+updates priorities, and publishes its weights, through GEAR too. The run ends when the mean return
+of the last 20 episodes of actor 0, which acts almost greedily (epsilon 0.001), reaches the goal.
 
-With an Atari environment (--env ALE/Pong-v5) the same moves 84x84 frames, each stored once and stacked by
-windows. The actors play at random and nothing is learned: the purpose is to move data. That run ends
-after --seconds.
+With an Atari environment (--env ALE/Pong-v5) the same moves 84x84 frames, each stored once and
+stacked by windows. The actors play at random and nothing is learned: the purpose is to move data.
+That run ends after --seconds.
 
---seed fixes the initial weights, the environments and the draws. Actors and learner are processes that
-run at their own pace, so two runs of one seed are alike, and not bit for bit the same.
+--seed fixes the initial weights, the environments and the draws. Actors and learner are processes
+that run at their own pace, so two runs of one seed are alike, and not bit for bit the same.
 
-Exit status: 0 the goal was reached (Atari: the time is over), 1 it was not, 2 a process or the daemon
-failed, 128 + n ended by signal n.
+Exit status: 0 the goal was reached (Atari: the time is over), 1 it was not, 2 a process or the
+daemon failed, 128 + n ended by signal n.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import gear
-
 from dqn.plan import LearningPlan
 from frames.plan import FramesPlan
 from harness import report
@@ -83,6 +82,7 @@ def conclude(
     """The final table, the results and the plot."""
     last = history.points[-1]
     seconds = max(last.seconds, 1e-9)
+    moved = last.sample_bytes / 1e6
     mean = "fewer than 20 episodes" if last.mean_return is None else f"{last.mean_return:.1f}"
     name = f"{options.env.replace('/', '-')}-seed{options.seed}"
     summary = {
@@ -101,17 +101,13 @@ def conclude(
     }
     results = report.write_results(options.out, summary, history)
     plot = report.write_plot(options.out, name, summary["goal"], history)
-    moved = sum(
-        point.bytes_per_s * (point.seconds - before)
-        for point, before in zip(history.points, [0.0, *(p.seconds for p in history.points)])
-    )
     report.print_table(
         [
             ("environment", f"{options.env}, {options.actors} actors x {options.lanes} lanes"),
             ("time", f"{last.seconds:.1f} s"),
             ("steps in", f"{last.steps:,} ({last.steps / seconds:,.0f}/s)"),
             ("samples out", f"{last.samples:,} ({last.samples / seconds:,.0f}/s)"),
-            ("bytes out", f"{moved / 1e6:,.0f} MB ({moved / seconds / 1e6:,.1f} MB/s)"),
+            ("bytes out", f"{moved:,.0f} MB ({moved / seconds:,.1f} MB/s)"),
             ("updates" if plan.learns else "batches", f"{last.updates:,}"),
             ("episodes", f"{history.episode_count:,} by all actors"),
             (f"mean return, actor 0, last {WINDOW_EPISODES}", mean),

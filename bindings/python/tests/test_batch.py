@@ -56,7 +56,7 @@ def test_rows_agree_by_index(make_table):
         assert np.allclose(batch.probabilities, n / 10)
         weights = (4 * n / 10) ** -0.5
         assert np.allclose(batch.weights, weights / weights.max())
-        assert len(set(zip(batch.keys.tolist(), n.tolist()))) == len(set(n.tolist()))
+        assert len(set(zip(batch.keys.tolist(), n.tolist(), strict=True))) == len(set(n.tolist()))
         assert (batch.item_lengths == 1).all() and (batch.anchors == 0).all()
         assert batch.times_sampled.shape == (50,)
 

@@ -1,4 +1,4 @@
-"""An actor: steps a vector of environments with the newest policy. Run as a module it is a process."""
+"""An actor: steps vectors of environments with the newest policy. As a module, a process."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class Policy:
     ) -> None:
         self.updates = 0
         self._settings = settings
-        self._network = QNetwork(
-            settings.observation_size, settings.hidden, settings.action_count
-        )
+        self._network = QNetwork(settings.observation_size, settings.hidden, settings.action_count)
         self._weights = weights
         self._share = actor, actors
         self._rng = np.random.default_rng([seed, actor])

@@ -1,4 +1,4 @@
-"""The learner: n-step Double DQN on prioritized batches. Run as a module it is a process."""
+"""The learner: n-step Double DQN on prioritized batches. As a module, a process."""
 
 from __future__ import annotations
 

@@ -37,8 +37,9 @@ def create(client: gear.Client, prefix: str, capacity_steps: int, lanes: int) ->
 
 
 def stack_windows() -> list[gear.Window]:
-    """The four frames up to the drawn step, and the four up to the one after it, as [rows, 4, 84, 84].
-    At an episode's begin the first frame is repeated; after its last step comes the final frame."""
+    """The four frames up to the drawn step, and the four up to the one after it, each as
+    [rows, 4, 84, 84]. At an episode's begin the first frame is repeated; after its last step comes
+    the final frame."""
     return [
         gear.Window("frame", offset=1 - STACK, length=STACK, name="stack", fill="edge"),
         gear.Window("frame", offset=2 - STACK, length=STACK, name="next_stack", fill="edge"),

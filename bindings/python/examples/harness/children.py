@@ -37,7 +37,7 @@ def end_with_parent(signal_number: int) -> Callable[[], None]:
 
 
 def exit_on_sigterm() -> None:
-    """For a child's main: SIGTERM unwinds it as SystemExit, so that clients and environments close."""
+    """For a child's main: SIGTERM unwinds it as SystemExit, so that its client closes."""
 
     def leave(_number: int, _frame: FrameType | None) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

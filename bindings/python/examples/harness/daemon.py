@@ -32,15 +32,15 @@ def find(path: str | None) -> str:
         return str(_BUILD_TREE)
     found = shutil.which("geard")
     if found is None:
-        raise DaemonError(f"no geard at {_BUILD_TREE} nor in PATH; run `make build`, or give --geard")
+        raise DaemonError(f"no geard at {_BUILD_TREE} nor in PATH: `make build`, or give --geard")
     return found
 
 
 class Daemon:
     """geard with its socket in a directory of its own. As a context manager, it is up inside.
 
-    It leaves the terminal's process group, so Ctrl-C reaches the demo alone; it ends on SIGTERM, which
-    the kernel also sends when the demo is killed.
+    It leaves the terminal's process group, so Ctrl-C reaches the demo alone; it ends on SIGTERM,
+    which the kernel also sends when the demo is killed.
     """
 
     def __init__(self, geard: str) -> None:
@@ -86,7 +86,8 @@ class Daemon:
                 if failure is not None:
                     raise DaemonError(failure) from None
                 if time.monotonic() > ready_by:
-                    raise DaemonError(f"{self._geard} is not up after {READY_SECONDS:g} s: {error}")
+                    text = f"{self._geard} is not up after {READY_SECONDS:g} s: {error}"
+                    raise DaemonError(text) from None
             time.sleep(0.02)
 
     def _stop(self) -> None:

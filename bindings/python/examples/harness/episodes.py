@@ -64,4 +64,4 @@ class Fetcher:
                 return episodes
             with batch:
                 columns = (batch[name].tolist() for name in COLUMNS)
-                episodes += [Episode(*row) for row in zip(*columns)]
+                episodes += [Episode(*row) for row in zip(*columns, strict=True)]

@@ -32,6 +32,7 @@ class Point:
     seconds: float
     steps: int
     samples: int
+    sample_bytes: int
     updates: int
     steps_per_s: float
     samples_per_s: float
@@ -77,6 +78,7 @@ class History:
             seconds=now,
             steps=counts.steps,
             samples=counts.samples,
+            sample_bytes=counts.sample_bytes,
             updates=counts.updates,
             steps_per_s=(counts.steps - before.steps) / span,
             samples_per_s=(counts.samples - before.samples) / span,
@@ -123,7 +125,7 @@ class ProgressLine:
 
 
 def text_of(point: Point) -> str:
-    """As "  12 s   in 8,012 steps/s   out 64,100 samples/s (11.2 MB/s)   return 231.5   table 34 %"."""
+    """As "12 s   in 812 steps/s   out 6,410 samples/s (0.7 MB/s)   return 231.5   table 34 %"."""
     shown = "   -" if point.mean_return is None else f"{point.mean_return:6.1f}"
     return (
         f"{point.seconds:5.0f} s   in {point.steps_per_s:7,.0f} steps/s   "

@@ -50,8 +50,8 @@ class Outcome:
 
 
 class StopSignals:
-    """Turns SIGINT and SIGTERM into a flag that the run looks at, so that no moment is a bad one for
-    Ctrl-C. `caught` is the first signal's number, or 0."""
+    """Turns SIGINT, SIGTERM and SIGHUP into a flag that the run looks at, so that no moment is a
+    bad one for Ctrl-C. `caught` is the first signal's number, or 0."""
 
     def __init__(self) -> None:
         self.caught = 0

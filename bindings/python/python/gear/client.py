@@ -202,9 +202,9 @@ class Client:
         return ServerInfo(**self._raw.server())
 
     def close(self) -> None:
-        """Closes the client and all tables, writers and samplers opened through it; open episodes end as
-        truncated. Batches that are held stay valid. While arrays of `Writer.reserve` are alive
-        the connection itself lasts until the last of them is gone. Closing twice is fine.
+        """Closes the client and all tables, writers and samplers opened through it; open episodes
+        end as truncated. Batches that are held stay valid. While arrays of `Writer.reserve` are
+        alive the connection itself lasts until the last of them is gone. Closing twice is fine.
         Errors: StateError when another thread is inside a call."""
         self._raw.close()
 
@@ -263,8 +263,8 @@ class Table:
 
         batch: rows of `sample()`, and the most it takes. windows: none is every column, at the
         drawn step for step items, else the item's own steps.
-        mode: "direct": this process draws from the shared index; "leased": the server draws, counts and
-        pins; "auto": direct where the table allows it.
+        mode: "direct": this process draws from the shared index; "leased": the server draws, counts
+        and pins; "auto": direct where the table allows it.
         anchor: which step of an item is the drawn step t.
         seed: 0 is from the system. The same seed over an unchanged table gives the same draws.
         batches: held at one time. prefetch: leased, items drawn ahead.
@@ -308,7 +308,7 @@ class Table:
         self._raw.close()
 
     def reset(self) -> None:
-        """Empties the table; every key and lease from before is stale, open episodes are discarded."""
+        """Empties the table; every key and lease from before is stale, open episodes are lost."""
         self._raw.reset()
 
     def detach(self) -> None:

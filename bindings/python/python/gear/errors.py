@@ -1,4 +1,4 @@
-"""Exceptions: one class for each family of gear_status, and for statuses that programs tell apart."""
+"""Exceptions: a class for each family of gear_status, and for statuses programs tell apart."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class SamplerStats:
 
 @dataclass(frozen=True)
 class ServerInfo:
-    """The server's own account. uptime in seconds; version as (major << 16 | minor << 8 | patch)."""
+    """The server's own account. uptime: seconds. version: major << 16 | minor << 8 | patch."""
 
     pid: int
     version: int

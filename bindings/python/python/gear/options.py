@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Column:
         return cls(text, tuple(shape), bool(flags & _PER_EPISODE))
 
 
-ColumnLike = Union[Column, tuple[Any, Iterable[int]], str, type, np.dtype[Any]]
+ColumnLike: TypeAlias = Column | tuple[Any, Iterable[int]] | str | type | np.dtype[Any]
 
 
 def pack_columns(

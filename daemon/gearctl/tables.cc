@@ -1,0 +1,214 @@
+#include "gearctl/tables.h"
+
+#include <cfloat>
+
+#include "common/names.h"
+#include "common/quantity.h"
+
+namespace gear::daemon {
+namespace {
+
+Json describe_column(const gear_table* table, uint32_t index) {
+  gear_column_info info = GEAR_COLUMN_INFO_INIT;
+  check(gear_table_column(table, index, &info));
+  Json column;
+  column["name"] = info.name;
+  column["dtype"] = name_of(dtype_names(), info.dtype);
+  column["element_bytes"] = info.element_bytes;
+  column["shape"] = std::vector<int64_t>(info.shape, info.shape + info.rank);
+  column["per_episode"] = (info.flags & GEAR_COLUMN_PER_EPISODE) != 0;
+  column["cell_bytes"] = info.cell_bytes;
+  return column;
+}
+
+// null where nothing bounds it.
+Json bound(double value) {
+  return value <= -DBL_MAX || value >= DBL_MAX ? Json(nullptr) : Json(value);
+}
+
+Json describe_limiter(const gear_rate_limiter& limiter) {
+  Json document;
+  document["samples_per_insert"] = limiter.samples_per_insert;
+  document["min_size"] = limiter.min_size;
+  document["min_diff"] = bound(limiter.min_diff);
+  document["max_diff"] = bound(limiter.max_diff);
+  return document;
+}
+
+Json describe_stats(const gear_table* table) {
+  gear_table_stats stats = GEAR_TABLE_STATS_INIT;
+  check(gear_table_get_stats(table, &stats));
+  Json document;
+  document["items"] = stats.items;
+  document["inserts"] = stats.inserts;
+  document["samples"] = stats.samples;
+  document["deletes"] = stats.deletes;
+  document["evictions"] = stats.evictions;
+  document["steps"] = stats.steps;
+  document["episodes"] = stats.episodes;
+  document["blocks_free"] = stats.blocks_free;
+  document["lanes_open"] = stats.lanes_open;
+  document["priority_max"] = stats.priority_max;
+  return document;
+}
+
+std::string state_of(const gear_table* table) {
+  gear_table_stats stats = GEAR_TABLE_STATS_INIT;
+  check(gear_table_get_stats(table, &stats));
+  return name_of(table_state_names(), stats.state);
+}
+
+std::string number(const Json& value) {
+  return value.is_null() ? "-" : value.dump();
+}
+std::string bytes(const Json& value) {
+  return format_bytes(value.get<uint64_t>());
+}
+
+std::string render_columns(const Json& columns) {
+  TextTable table({"COLUMN", "DTYPE", "SHAPE", "PER", "CELL"}, {false, false, false, false, true});
+  for (const Json& column : columns) {
+    std::string dtype = column["dtype"].get<std::string>();
+    if (dtype == "bytes") dtype += number(column["element_bytes"]);
+    table.add({printable(column["name"].get<std::string>()), dtype,
+               format_shape(column["shape"].get<std::vector<int64_t>>()),
+               column["per_episode"].get<bool>() ? "episode" : "step",
+               bytes(column["cell_bytes"])});
+  }
+  return table.text();
+}
+
+std::string render_limiter(const Json& limiter) {
+  return format_limiter(
+      {limiter["samples_per_insert"].get<double>(), limiter["min_size"].get<int64_t>(),
+       limiter["min_diff"].is_null() ? -DBL_MAX : limiter["min_diff"].get<double>(),
+       limiter["max_diff"].is_null() ? DBL_MAX : limiter["max_diff"].get<double>()});
+}
+
+}  // namespace
+
+Json describe_table(const gear_table* table) {
+  gear_table_info info = GEAR_TABLE_INFO_INIT;
+  check(gear_table_describe(table, &info));
+  Json document;
+  document["name"] = info.name;
+  document["state"] = state_of(table);
+  document["table_id"] = info.table_id;
+  document["capacity_items"] = info.capacity_items;
+  document["capacity_steps"] = info.capacity_steps;
+  document["episode_steps_max"] = info.episode_steps_max;
+  document["items"] = name_of(item_policy_names(), info.item_policy);
+  document["item_length"] = info.item_length;
+  document["item_period"] = info.item_period;
+  document["short_episodes"] = name_of(short_episode_names(), info.short_episodes);
+  document["sampler"] = name_of(selector_names(), info.sampler);
+  document["remover"] = name_of(selector_names(), info.remover);
+  document["priority_alpha"] = info.priority_alpha;
+  document["priority_epsilon"] = info.priority_epsilon;
+  document["max_times_sampled"] = info.max_times_sampled;
+  document["limiter"] = describe_limiter(info.limiter);
+  document["direct"] = info.direct != 0;
+  document["lanes_max"] = info.lanes_max;
+  document["window_before_max"] = info.window_before_max;
+  document["window_after_max"] = info.window_after_max;
+  document["block_steps"] = info.block_steps;
+  document["block_count"] = info.block_count;
+  document["block_bytes"] = info.block_bytes;
+  document["directory_bytes"] = info.directory_bytes;
+  document["data_bytes"] = info.data_bytes;
+  document["memory"] = name_of(memory_names(), info.memory);
+  document["columns"] = Json::array();
+  for (uint32_t i = 0; i < info.column_count; ++i) {
+    document["columns"].push_back(describe_column(table, i));
+  }
+  document["stats"] = describe_stats(table);
+  return document;
+}
+
+Json summarise_table(const gear_table* table) {
+  const Json full = describe_table(table);
+  Json line;
+  line["name"] = full["name"];
+  line["state"] = full["state"];
+  line["items"] = full["stats"]["items"];
+  line["capacity_items"] = full["capacity_items"];
+  line["steps"] = full["stats"]["steps"];
+  line["inserts"] = full["stats"]["inserts"];
+  line["samples"] = full["stats"]["samples"];
+  line["lanes_open"] = full["stats"]["lanes_open"];
+  line["bytes"] = full["directory_bytes"].get<uint64_t>() + full["data_bytes"].get<uint64_t>();
+  return line;
+}
+
+Json list_tables(gear_client* client) {
+  Json list;
+  list["tables"] = Json::array();
+  for (const std::string& name : table_names(client)) {
+    try {
+      list["tables"].push_back(summarise_table(open_table(client, name).get()));
+    } catch (const Failure& failure) {
+      if (failure.code != GEAR_ENOTFOUND && failure.code != GEAR_EDROPPED) throw;
+    }
+  }
+  return list;
+}
+
+Json create_table(gear_client* client, const TableSpec& spec) {
+  const TableRequest request(spec);
+  gear_table* table = nullptr;
+  check(gear_table_create(client, &request.options(), &table));
+  return describe_table(Table(table).get());
+}
+
+std::string render_table(const Json& d) {
+  TextTable facts({"table", printable(d["name"].get<std::string>())});
+  const std::string sampler = d["sampler"].get<std::string>();
+  const bool prioritized = sampler == "prioritized";
+  const bool sequence = d["items"] == "sequence";
+  facts.add({"state", d["state"].get<std::string>()});
+  facts.add({"holds", number(d["stats"]["items"]) + " of " + number(d["capacity_items"]) +
+                          " items; room for " + number(d["capacity_steps"]) + " steps"});
+  facts.add({"items",
+             d["items"].get<std::string>() + (sequence ? ", length " + number(d["item_length"]) +
+                                                             ", period " + number(d["item_period"])
+                                                       : "")});
+  facts.add({"sampler", sampler +
+                            (prioritized ? ", alpha " + number(d["priority_alpha"]) + ", epsilon " +
+                                               number(d["priority_epsilon"])
+                                         : "") +
+                            (d["direct"].get<bool>() ? "; direct" : "; leased")});
+  facts.add({"remover", d["remover"].get<std::string>()});
+  facts.add({"limiter", render_limiter(d["limiter"])});
+  facts.add(
+      {"draws an item", d["max_times_sampled"] == 0 ? "no limit" : number(d["max_times_sampled"])});
+  facts.add({"lanes", number(d["stats"]["lanes_open"]) + " open of " + number(d["lanes_max"])});
+  facts.add({"windows", number(d["window_before_max"]) + " steps before, " +
+                            number(d["window_after_max"]) + " after"});
+  facts.add({"blocks", number(d["stats"]["blocks_free"]) + " free of " + number(d["block_count"]) +
+                           ", each " + number(d["block_steps"]) + " steps, " +
+                           bytes(d["block_bytes"])});
+  facts.add({"memory", d["memory"].get<std::string>() + ", " + bytes(d["data_bytes"]) + " data, " +
+                           bytes(d["directory_bytes"]) + " directory"});
+  const Json& stats = d["stats"];
+  facts.add({"counts", "inserts " + number(stats["inserts"]) + ", samples " +
+                           number(stats["samples"]) + ", deletes " + number(stats["deletes"]) +
+                           ", evictions " + number(stats["evictions"]) + ", steps " +
+                           number(stats["steps"]) + ", episodes " + number(stats["episodes"])});
+  return facts.text() + "\n" + render_columns(d["columns"]);
+}
+
+std::string render_tables(const Json& list) {
+  if (list["tables"].empty()) return "no tables\n";
+  TextTable table(
+      {"TABLE", "STATE", "ITEMS", "CAPACITY", "STEPS", "INSERTS", "SAMPLES", "LANES", "MEMORY"},
+      {false, false, true, true, true, true, true, true, true});
+  for (const Json& line : list["tables"]) {
+    table.add({printable(line["name"].get<std::string>()), line["state"].get<std::string>(),
+               number(line["items"]), number(line["capacity_items"]), number(line["steps"]),
+               number(line["inserts"]), number(line["samples"]), number(line["lanes_open"]),
+               bytes(line["bytes"])});
+  }
+  return table.text();
+}
+
+}  // namespace gear::daemon

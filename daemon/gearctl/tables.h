@@ -1,0 +1,26 @@
+// gearctl table: documents about tables.
+#pragma once
+
+#include <string>
+
+#include "common/table_spec.h"
+#include "gearctl/output.h"
+#include "gearctl/session.h"
+
+namespace gear::daemon {
+
+// Everything gear_table_describe, _column and _get_stats say.
+Json describe_table(const gear_table* table);
+
+// One line of a list: {name, state, items, capacity_items, ...}.
+Json summarise_table(const gear_table* table);
+
+// {"tables": [...]}. A table dropped meanwhile is left out.
+Json list_tables(gear_client* client);
+
+Json create_table(gear_client* client, const TableSpec& spec);
+
+std::string render_table(const Json& description);
+std::string render_tables(const Json& list);
+
+}  // namespace gear::daemon

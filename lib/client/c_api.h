@@ -1,0 +1,44 @@
+// The edge of the library: what every function of gear.h does around its call.
+#pragma once
+
+#include <new>
+
+#include "base/status.h"
+#include "client/client.h"
+#include "client/handle.h"
+#include "client/last_error.h"
+#include "client/sampler.h"
+#include "client/table.h"
+#include "client/writer.h"
+#include "gear.h"
+
+namespace gear::client {
+
+// Runs the body of a function of gear.h, which returns a Status: keeps a failure's text, and lets no exception out.
+template <typename Body>
+int guarded(const Body& body) noexcept {
+  try {
+    return report(body());
+  } catch (const std::bad_alloc&) {
+    return report_exception(GEAR_ENOMEM);
+  } catch (...) {
+    return report_exception(GEAR_EINTERNAL);
+  }
+}
+
+// EINVAL when the pointer, called `name` in gear.h, is NULL.
+Status need(const void* pointer, const char* function, const char* name);
+
+// The objects behind the opaque pointers.
+inline Client* behind(gear_client* handle) { return reinterpret_cast<Client*>(handle); }
+inline Table* behind(gear_table* handle) { return reinterpret_cast<Table*>(handle); }
+inline const Table* behind(const gear_table* handle) {
+  return reinterpret_cast<const Table*>(handle);
+}
+inline Writer* behind(gear_writer* handle) { return reinterpret_cast<Writer*>(handle); }
+inline Sampler* behind(gear_sampler* handle) { return reinterpret_cast<Sampler*>(handle); }
+inline const Sampler* behind(const gear_sampler* handle) {
+  return reinterpret_cast<const Sampler*>(handle);
+}
+
+}  // namespace gear::client

@@ -1,0 +1,47 @@
+// gear.h, section 5: samplers.
+
+#include "client/c_api.h"
+#include "client/options.h"
+
+using namespace gear;          // NOLINT: this file is the C edge of the namespace
+using namespace gear::client;  // NOLINT
+
+int gear_sampler_open(gear_table* table, const gear_sampler_options* options,
+                      gear_sampler** sampler) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(table)));
+    GEAR_TRY(need(sampler, "gear_sampler_open", "sampler"));
+    gear_sampler_options known = GEAR_SAMPLER_OPTIONS_INIT;
+    if (options != nullptr) GEAR_TRY(read_struct("gear_sampler_options", options, &known));
+    Result<std::unique_ptr<Sampler>> opened = Sampler::open(*behind(table), known);
+    if (!opened.ok()) return opened.status();
+    *sampler = reinterpret_cast<gear_sampler*>(behind(table)->keep(opened.take()));
+    return {};
+  });
+}
+
+int gear_sample(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns, gear_batch** batch) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(sampler)));
+    GEAR_TRY(need(batch, "gear_sample", "batch"));
+    return behind(sampler)->sample(rows, timeout_ns, batch);
+  });
+}
+
+int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stats) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(sampler)));
+    GEAR_TRY(need(stats, "gear_sampler_get_stats", "stats"));
+    return write_struct("gear_sampler_stats", behind(sampler)->stats(), stats);
+  });
+}
+
+int gear_sampler_close(gear_sampler* sampler) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(sampler)));
+    Sampler* closing = behind(sampler);
+    Status status = closing->close();
+    closing->table().forget(closing);
+    return status;
+  });
+}

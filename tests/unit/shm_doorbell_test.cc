@@ -1,0 +1,178 @@
+// ctest: labels=tsan
+#include "shm/doorbell.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/shared_word.h"
+#include "shm/descriptor.h"
+#include "shm/ring.h"
+#include "support/channel.h"
+
+namespace gear {
+namespace {
+
+using layout::ConductorState;
+
+constexpr int64_t kMs = 1'000'000;
+// A sleeper that nobody wakes sleeps this long, and the test fails.
+constexpr int kLostAfterMs = 5000;
+
+void announce(layout::InstanceSegment* instance, ConductorState state) {
+  publish(instance->conductor_state, static_cast<uint32_t>(state));
+}
+
+bool rung(int fd) {
+  uint64_t count = 0;
+  return read(fd, &count, sizeof count) == sizeof count;
+}
+
+TEST(Doorbell, RingsOnlyAConductorThatWouldNotSeeTheRecordInTime) {
+  layout::InstanceSegment instance{};
+  Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  struct Case {
+    ConductorState state;
+    Urgency urgency;
+    bool rings;
+  };
+  for (const Case& c : {Case{ConductorState::kAwake, Urgency::kCommit, false},
+                        Case{ConductorState::kAwake, Urgency::kAnswer, false},
+                        Case{ConductorState::kDrowsy, Urgency::kCommit, false},
+                        Case{ConductorState::kDrowsy, Urgency::kAnswer, true},
+                        Case{ConductorState::kAsleep, Urgency::kCommit, true},
+                        Case{ConductorState::kAsleep, Urgency::kAnswer, true}}) {
+    announce(&instance, c.state);
+    ring_conductor(&instance, bell.get(), c.urgency);
+    EXPECT_EQ(rung(bell.get()), c.rings) << static_cast<int>(c.state);
+  }
+}
+
+TEST(Doorbell, ThatIsFullDoesNotHoldTheRinger) {
+  layout::InstanceSegment instance{};
+  Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  uint64_t most = UINT64_MAX - 1;
+  ASSERT_EQ(write(bell.get(), &most, sizeof most), 8);
+  announce(&instance, ConductorState::kAsleep);
+  ring_conductor(&instance, bell.get(), Urgency::kAnswer);
+  EXPECT_TRUE(rung(bell.get()));
+}
+
+TEST(Futex, ReturnsAtOnceWhenTheWordChangedBeforeTheSleep) {
+  uint32_t word = 3;
+  int64_t begin = now_ns();
+  futex_wait(&word, 2, 10'000 * kMs);
+  EXPECT_LT(now_ns() - begin, 5'000 * kMs);
+}
+
+TEST(Futex, EndsItsSleepAtTheTimeGiven) {
+  uint32_t word = 3;
+  int64_t begin = now_ns();
+  futex_wait(&word, 3, 20 * kMs);
+  EXPECT_GE(now_ns() - begin, 20 * kMs);
+  begin = now_ns();
+  futex_wait(&word, 3, 0);
+  futex_wait(&word, 3, -1);
+  EXPECT_LT(now_ns() - begin, 5'000 * kMs);
+}
+
+TEST(Futex, SleepsOnAReadOnlyMapping) {
+  int fd = memfd_create("gear.test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, 4096), 0);
+  auto* written = static_cast<uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  auto* seen = static_cast<const uint32_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
+  std::atomic<bool> woke{false};
+  std::thread sleeper([&] {
+    int64_t deadline = deadline_after(int64_t{kLostAfterMs} * kMs);
+    while (observe(*seen) == 0 && left_until(deadline) > 0) futex_wait(seen, 0, left_until(deadline));
+    woke.store(observe(*seen) == 1);
+  });
+  publish(*written, 1u);
+  futex_wake(written);
+  sleeper.join();
+  EXPECT_TRUE(woke.load());
+  munmap(written, 4096);
+  munmap(const_cast<uint32_t*>(seen), 4096);
+  close(fd);
+}
+
+TEST(WakeUp, CostsNothingWhileTheClientIsAwake) {
+  test::Channel channel;
+  wake_client_if_asleep(channel.header());
+  EXPECT_EQ(peek(channel.header()->wake_word), 0u);
+  note(channel.header()->client_sleeps, 1u);
+  wake_client_if_asleep(channel.header());
+  EXPECT_EQ(peek(channel.header()->wake_word), 1u);
+}
+
+// Both directions at once, the way the library does it: the client publishes one record, rings, and sleeps until the
+// conductor's head shows it; the conductor sleeps on its bell whenever its ring is empty. Every record is a chance to lose
+// a wake-up on either side.
+TEST(WakeUp, IsNeverLostBetweenAClientAndAConductorThatSleepAtEveryTurn) {
+  constexpr uint64_t kTurns = 30'000;
+  test::Channel channel(8, 8);
+  layout::ChannelHeader* header = channel.header();
+  layout::InstanceSegment instance{};
+  Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  std::atomic<uint64_t> lost{0};
+
+  std::thread conductor([&] {
+    SubmissionConsumer consumer(header, header->submission_offset, 8);
+    layout::SubmissionRecord record;
+    auto take_all = [&] {
+      uint64_t before = consumer.head();
+      while (consumer.read(&record) == RingRead::kRecord) consumer.advance();
+      if (consumer.head() == before) return false;
+      consumer.publish_head();
+      wake_client_if_asleep(header);
+      return true;
+    };
+    while (consumer.head() < kTurns && lost.load() == 0) {
+      if (take_all()) continue;
+      announce(&instance, ConductorState::kAsleep);
+      fence_store_before_look();
+      if (!take_all()) {
+        pollfd entry{bell.get(), POLLIN, 0};
+        if (poll(&entry, 1, kLostAfterMs) == 0) lost.fetch_add(1);
+        rung(bell.get());
+      }
+      announce(&instance, ConductorState::kAwake);
+    }
+  });
+
+  SubmissionProducer producer(header);
+  uint32_t spin = 1;
+  while (producer.tail() < kTurns && lost.load() == 0) {
+    layout::SubmissionRecord record{};
+    record.argument = producer.tail();
+    producer.push(record);
+    producer.publish_tail();
+    ring_conductor(&instance, bell.get(), Urgency::kAnswer);
+    // Meets the conductor at a different point of its way to sleep each time.
+    spin = spin * 1664525 + 1013904223;
+    for (uint32_t i = spin >> 24; i > 0; --i) spin_pause();
+    while (producer.waiting() > 0 && lost.load() == 0) {
+      uint32_t seen = observe(header->wake_word);
+      note(header->client_sleeps, 1u);
+      fence_store_before_look();
+      if (producer.waiting() > 0) {
+        int64_t begin = now_ns();
+        futex_wait(&header->wake_word, seen, int64_t{kLostAfterMs} * kMs);
+        if (now_ns() - begin >= int64_t{kLostAfterMs} * kMs) lost.fetch_add(1);
+      }
+      note(header->client_sleeps, 0u);
+    }
+  }
+  conductor.join();
+  EXPECT_EQ(lost.load(), 0u);
+  EXPECT_EQ(producer.tail(), kTurns);
+}
+
+}  // namespace
+}  // namespace gear
