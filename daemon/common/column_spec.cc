@@ -82,7 +82,7 @@ Parsed<ColumnSpec> parse_column(const std::string& text) {
     if (!take_last(&name, &part)) return form;
     dtype = parse_dtype(part);
   }
-  if (!dtype.ok()) return Fault{"column \"" + text + "\": " + dtype.fault_text() + "; " + kForm};
+  if (!dtype.ok()) return Fault{"column \"" + text + "\": " + dtype.fault_text()};
   const Parsed<std::vector<int64_t>> shape = parse_shape(shape_text);
   if (!shape.ok()) return Fault{"column \"" + text + "\": " + shape.fault_text()};
   if (name.empty()) return form;

@@ -135,14 +135,9 @@ const std::vector<TableField>& table_fields() {
       {"max_times_sampled", ValueKind::kCount, "N",
        "the draw that reaches it removes the item (default 0: no limit)",
        set_count<&Options::max_times_sampled>},
-      {"limiter", ValueKind::kWord, "LIMITER",
-       "min_size:N | ratio:SAMPLES_PER_INSERT:MIN_SIZE:ERROR | "
-       "bounds:SAMPLES_PER_INSERT:MIN_SIZE:MIN_DIFF:MAX_DIFF (default min_size:1)",
+      {"limiter", ValueKind::kWord, "LIMITER", "when draws and insertions wait (default min_size:1)",
        set_limiter},
-      {"queue", ValueKind::kCount, "N",
-       "a bounded FIFO queue: sets sampler, remover, limiter, max_times_sampled; also "
-       "capacity_items "
-       "where that is not given",
+      {"queue", ValueKind::kCount, "N", "a bounded FIFO queue of N items, each drawn once",
        set_queue},
       {"capacity_steps", ValueKind::kCount, "N",
        "steps stored (default what capacity_items items need)",

@@ -20,7 +20,8 @@ constexpr char kFooter[] =
 constexpr char kCreateFooter[] =
     "A column is name:dtype[:shape][:episode]; dtypes are bool u8 i8 u16 i16 u32 i32 u64 i64 f16 "
     "bf16 f32\n"
-    "f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s).\n"
+    "f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s). A limiter is min_size:N,\n"
+    "ratio:SAMPLES_PER_INSERT:MIN_SIZE:ERROR or bounds:SAMPLES_PER_INSERT:MIN_SIZE:MIN_DIFF:MAX_DIFF.\n"
     "\n"
     "  gearctl table create replay --column obs:u8:84x84 --column action:i64 --column reward:f32 "
     "\\\n"
@@ -140,7 +141,7 @@ std::string hint(const CLI::App& app) {
   }
   for (const std::string& word : app.remaining(true)) {
     const std::string near = nearest(word, known);
-    if (!near.empty()) return "; did you mean " + near + "?";
+    if (!near.empty()) return "; \"" + word + "\" is not known, did you mean " + near + "?";
   }
   return "";
 }

@@ -42,7 +42,7 @@ void declare(CLI::App& app, CommandLine* line) {
   app.add_option("-s,--socket", line->socket_path, "Listen on this Unix socket")->type_name("PATH");
   app.add_option(
          "--memory", line->memory,
-         "Where tables that do not say go: posix, named in /dev/shm (default), or memfd, not "
+         XX
          "limited by the size of /dev/shm")
       ->type_name("posix|memfd");
   app.add_flag("--no-io-uring", line->no_io_uring, "Use epoll even where io_uring is available");
@@ -60,7 +60,7 @@ std::string option_hint(const CLI::App& app) {
   }
   for (const std::string& word : app.remaining()) {
     const std::string near = nearest(word, known);
-    if (!near.empty()) return "; did you mean " + near + "?";
+    if (!near.empty()) return "; \"" + word + "\" is not known, did you mean " + near + "?";
   }
   return "";
 }

@@ -22,7 +22,6 @@ Status make_table(gear_client* client, const DeclaredTable& declared) {
     return {};
   }
   if (code != GEAR_OK) return last_failure(code);
-  log_info("table \"" + declared.spec.name + "\": " + format_bytes(declared.bytes));
   gear_table_detach(table);
   return {};
 }

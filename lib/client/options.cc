@@ -5,8 +5,8 @@
 namespace gear::client {
 namespace {
 
-// No later version grows a struct by more; beyond it struct_size was never initialised.
-constexpr size_t kGrowthMax = 4096;
+// No later version grows a struct by more; beyond it struct_size was never initialised, and is not read by.
+constexpr size_t kGrowthMax = 512;
 
 Status refused(const char* what, uint32_t given_bytes, size_t known_bytes, const char* why) {
   return error(GEAR_ESTRUCT,

@@ -34,15 +34,24 @@ bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor,
     position -= header.block_steps;
   }
   if (position >= at->place.rows) return false;
-  uint32_t mark = mark_at(table, at->place.block, position);
-  if ((mark & layout::kMarkFinal) != 0) return false;
-
   at->position = static_cast<uint32_t>(position);
-  at->step = layout::mark_step(mark);
   at->known_end = 1;
   at->item_end = int64_t{item.length} - anchor;
   at->reach_end = at->item_end + header.window_after_max;
   return true;
+}
+
+// Whether the window asks for more than the drawn step itself, which the item vouches for. Marks are
+// far from all else, and reading one costs as much as a small row: who asks only for the drawn step
+// does not pay for it.
+inline bool needs_marks(const WindowPlan& window) {
+  return window.offset != 0 || window.length != 1;
+}
+
+inline bool read_step(const TableView& table, AnchorRow* at) {
+  uint32_t mark = mark_at(table, at->place.block, at->position);
+  at->step = layout::mark_step(mark);
+  return (mark & layout::kMarkFinal) == 0;
 }
 
 // Whether all rows of the window are steps of the episode and lie in the anchor's block: the common
@@ -95,12 +104,19 @@ inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
 GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& plan,
                          const DrawnItem& item, uint32_t anchor, uint32_t row,
                          const WindowBuffer* buffers) {
-  AnchorRow at;
+  AnchorRow at{};
   if (!find_anchor(table, item, anchor, &at)) return GatherOutcome::kMoved;
   const WindowBuffer* buffer = buffers;
+  bool step_read = false;
   for (const WindowPlan& window : plan) {
     bool kept = true;
-    if (window.per_episode) {
+    if (!step_read && needs_marks(window)) {
+      if (!read_step(table, &at)) return GatherOutcome::kMoved;
+      step_read = true;
+    }
+    if (!needs_marks(window) && !window.per_episode) {
+      gather_inside(table, window, at, row, *buffer);
+    } else if (window.per_episode) {
       kept = gather_episode_cell(table, window, item.episode, row, *buffer);
     } else if (lies_inside(table, window, &at)) {
       gather_inside(table, window, at, row, *buffer);
@@ -124,9 +140,11 @@ void prefetch_row(const TableView& table, const std::vector<WindowPlan>& plan,
   uint64_t position = uint64_t{item.position} + anchor;
   // Rows in later blocks are found by following links, which may not be here yet.
   if (position >= header.block_steps) return;
-  __builtin_prefetch(&table.marks[uint64_t{item.block} * header.block_steps + position]);
   for (const WindowPlan& window : plan) {
     if (window.per_episode) continue;
+    if (needs_marks(window)) {
+      __builtin_prefetch(&table.marks[uint64_t{item.block} * header.block_steps + position]);
+    }
     int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(position) + window.offset);
     if (begin >= header.block_steps) continue;
     uint64_t bytes = std::min(window.length * window.cell_bytes, kPrefetchBytesMax);

@@ -148,7 +148,7 @@ void PrioritizedSelector::unmark(uint32_t level, uint64_t node) {
 
 bool PrioritizedSelector::pick(Rng& rng, Pick* pick) {
   GEAR_ASSERT(!running_, "pick in a run of updates, %zu nodes lag", touched_.size());
-  return sum_tree_direct_pick(index_, index_->capacity, rng, 1, pick) == 1;
+  return sum_tree_pick(index_, shape_, rng, 1, pick) == 1;
 }
 
 void PrioritizedSelector::clear() {

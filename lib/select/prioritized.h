@@ -55,6 +55,9 @@ class PrioritizedSelector final : public Selector {
 
 uint64_t sum_tree_bytes(uint64_t capacity);
 void format_sum_tree(layout::SumTreeIndex* index, uint64_t capacity);
+// As direct_pick. Any thread.
+uint32_t sum_tree_pick(const layout::SumTreeIndex* index, const SumTreeShape& shape, Rng& rng,
+                       uint32_t count, Pick* picks);
 uint32_t sum_tree_direct_pick(const layout::SumTreeIndex* index, uint64_t capacity, Rng& rng,
                               uint32_t count, Pick* picks);
 

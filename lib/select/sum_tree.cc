@@ -19,17 +19,27 @@ constexpr uint32_t kTogether = 64;
 // Rounds in a row of draws that end on leaves without weight, as can be while the tree moves.
 constexpr uint32_t kBarrenRoundsMax = 16;
 
+// The leaf of one draw.
+uint64_t descend_alone(const double* nodes, const SumTreeShape& shape, double target) {
+  uint64_t node = 0;
+  for (uint32_t level = shape.level_count; level-- > 0;) {
+    Descent step = descend(nodes + shape.offset[level] + node * kFanOut, target);
+    target = step.target;
+    node = std::min(node * kFanOut + step.child, shape.last_node(level));
+  }
+  return node;
+}
+
 // Every draw descends one level before any descends the next, and asks for its children's lines meanwhile.
-void descend_together(const double* nodes, const SumTreeShape& shape, uint64_t capacity,
-                      uint32_t many, double* target, uint64_t* node) {
+void descend_together(const double* nodes, const SumTreeShape& shape, uint32_t many,
+                      double* target, uint64_t* node) {
   for (uint32_t level = shape.level_count; level-- > 0;) {
     const double* here = nodes + shape.offset[level];
     const double* below = nodes + shape.offset[level > 0 ? level - 1 : 0];
-    uint64_t last = (capacity - 1) >> (kFanOutBits * level);
+    uint64_t last = shape.last_node(level);
     for (uint32_t i = 0; i < many; ++i) {
       Descent step = descend(here + node[i] * kFanOut, target[i]);
       target[i] = step.target;
-      // No node is behind the last one, unless the conductor's memory is not what it should be.
       node[i] = std::min(node[i] * kFanOut + step.child, last);
       uint64_t next = level > 0 ? node[i] * kFanOut : node[i];
       __builtin_prefetch(below + next);
@@ -40,8 +50,8 @@ void descend_together(const double* nodes, const SumTreeShape& shape, uint64_t c
 
 // Makes up to kTogether draws, one number of the generator each. Returns how many found a leaf with weight: all, while
 // the tree does not change.
-uint32_t draw_together(const SumTreeIndex* index, const SumTreeShape& shape, uint64_t capacity,
-                       Rng& rng, uint32_t many, Pick* picks) {
+uint32_t draw(const SumTreeIndex* index, const SumTreeShape& shape, Rng& rng, uint32_t many,
+              Pick* picks) {
   double total = observe(index->total);
   if (!(total > 0 && total <= DBL_MAX)) return 0;
   const auto* nodes = layout::at_offset<double>(index, sizeof(SumTreeIndex));
@@ -53,7 +63,11 @@ uint32_t draw_together(const SumTreeIndex* index, const SumTreeShape& shape, uin
   }
   // The product is rounded here and now, never fused into a subtraction: the same draws on every machine.
   asm volatile("" : : "r"(target) : "memory");
-  descend_together(nodes, shape, capacity, many, target, node);
+  if (many == 1) {
+    node[0] = descend_alone(nodes, shape, target[0]);
+  } else {
+    descend_together(nodes, shape, many, target, node);
+  }
 
   uint32_t made = 0;
   for (uint32_t i = 0; i < many; ++i) {
@@ -66,18 +80,21 @@ uint32_t draw_together(const SumTreeIndex* index, const SumTreeShape& shape, uin
 
 }  // namespace
 
-uint32_t sum_tree_direct_pick(const SumTreeIndex* index, uint64_t capacity, Rng& rng,
-                              uint32_t count, Pick* picks) {
-  SumTreeShape shape = sum_tree_shape(capacity);
-  if (shape.level_count == 0) return 0;
+uint32_t sum_tree_pick(const SumTreeIndex* index, const SumTreeShape& shape, Rng& rng,
+                       uint32_t count, Pick* picks) {
   uint32_t made = 0;
   for (uint32_t barren = 0; made < count;) {
-    uint32_t many = std::min(kTogether, count - made);
-    uint32_t fruitful = draw_together(index, shape, capacity, rng, many, picks + made);
+    uint32_t fruitful = draw(index, shape, rng, std::min(kTogether, count - made), picks + made);
     made += fruitful;
     if (fruitful == 0 && ++barren == kBarrenRoundsMax) return 0;
   }
   return made;
+}
+
+uint32_t sum_tree_direct_pick(const SumTreeIndex* index, uint64_t capacity, Rng& rng,
+                              uint32_t count, Pick* picks) {
+  SumTreeShape shape = sum_tree_shape(capacity);
+  return shape.level_count == 0 ? 0 : sum_tree_pick(index, shape, rng, count, picks);
 }
 
 }  // namespace gear

@@ -21,6 +21,12 @@ struct SumTreeShape {
   uint32_t level_count = 0;
   uint64_t offset[layout::kSumTreeLevelsMax] = {};  // in doubles
   uint64_t doubles = 0;                             // of all levels
+  uint64_t capacity = 0;
+
+  // No descent goes behind it, whatever the words of the tree hold.
+  constexpr uint64_t last_node(uint32_t level) const {
+    return (capacity - 1) >> (kFanOutBits * level);
+  }
 };
 
 // level_count 0: no tree has that many leaves, or none.
@@ -29,6 +35,7 @@ constexpr SumTreeShape sum_tree_shape(uint64_t capacity) {
   if (capacity == 0 || capacity > uint64_t{1} << (kFanOutBits * layout::kSumTreeLevelsMax)) {
     return shape;
   }
+  shape.capacity = capacity;
   for (uint64_t nodes = capacity;; nodes = (nodes + kFanOut - 1) / kFanOut) {
     shape.offset[shape.level_count++] = shape.doubles;
     shape.doubles += (nodes + kFanOut - 1) / kFanOut * kFanOut;
@@ -46,18 +53,21 @@ __attribute__((no_sanitize("thread"))) inline double sum_children(const double* 
   return ((lanes[0] + lanes[1]) + lanes[2]) + lanes[3];
 }
 
-// What sum_children will be once `children[child]` is `value`. A load of a whole row waits for a store into it just before:
-// this needs none.
+// What sum_children will be once children[child] is `value`. To store the value and load its row again would wait for
+// the store.
 inline double sum_children_with(const double* children, uint32_t child, double value) {
-  const auto* row = reinterpret_cast<const SumTreeRow*>(children);
-  const SumTreeRow place = {0, 1, 2, 3};
-  const SumTreeRow at = place * 0 + static_cast<double>(child);
-  const SumTreeRow fresh = place * 0 + value;
-  SumTreeRow lanes = (place == at ? fresh : row[0]);
-  lanes += (place + 4 == at ? fresh : row[1]);
-  lanes += (place + 8 == at ? fresh : row[2]);
-  lanes += (place + 12 == at ? fresh : row[3]);
-  return ((lanes[0] + lanes[1]) + lanes[2]) + lanes[3];
+  using Pair = double __attribute__((vector_size(16), aligned(8), may_alias));
+  const auto* pair = reinterpret_cast<const Pair*>(children);
+  const double number = child;
+  const Pair at = {number, number};
+  const Pair fresh = {value, value};
+  auto with = [&](double first) {
+    const Pair numbers = {first, first + 1};
+    return numbers == at ? fresh : pair[static_cast<uint32_t>(first) / 2];
+  };
+  Pair low = ((with(0) + with(4)) + with(8)) + with(12);
+  Pair high = ((with(2) + with(6)) + with(10)) + with(14);
+  return ((low[0] + low[1]) + high[0]) + high[1];
 }
 
 struct Descent {

@@ -111,68 +111,96 @@ TEST(WakeUp, CostsNothingWhileTheClientIsAwake) {
   EXPECT_EQ(peek(channel.header()->wake_word), 1u);
 }
 
-// Both directions at once, the way the library does it: the client publishes one record, rings, and sleeps until the
-// conductor's head shows it; the conductor sleeps on its bell whenever its ring is empty. Every record is a chance to lose
-// a wake-up on either side.
-TEST(WakeUp, IsNeverLostBetweenAClientAndAConductorThatSleepAtEveryTurn) {
-  constexpr uint64_t kTurns = 30'000;
-  test::Channel channel(8, 8);
-  layout::ChannelHeader* header = channel.header();
-  layout::InstanceSegment instance{};
-  Descriptor bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  std::atomic<uint64_t> lost{0};
+// A delay of up to some hundred nanoseconds, another one each time: the two sides meet at every point of the way to sleep.
+class Jitter {
+ public:
+  explicit Jitter(uint32_t seed) : state_(seed) {}
+  void pass() {
+    state_ = state_ * 1664525 + 1013904223;
+    for (uint32_t left = state_ >> 24; left > 0; --left) asm volatile("" ::: "memory");
+  }
 
-  std::thread conductor([&] {
-    SubmissionConsumer consumer(header, header->submission_offset, 8);
+ private:
+  uint32_t state_;
+};
+
+// The library's protocol, both ends, over one mapping. Whoever sleeps with nobody to wake it counts as lost.
+class WakeUpStress : public testing::Test {
+ protected:
+  // Takes every record, until `turns` of them; awake, or asleep on the bell whenever the ring is empty.
+  void conduct(uint64_t turns, bool sleep) {
+    SubmissionConsumer consumer(header_, header_->submission_offset, 8);
+    Jitter jitter(1);
     layout::SubmissionRecord record;
     auto take_all = [&] {
       uint64_t before = consumer.head();
       while (consumer.read(&record) == RingRead::kRecord) consumer.advance();
       if (consumer.head() == before) return false;
+      jitter.pass();
       consumer.publish_head();
-      wake_client_if_asleep(header);
+      wake_client_if_asleep(header_);
       return true;
     };
-    while (consumer.head() < kTurns && lost.load() == 0) {
-      if (take_all()) continue;
-      announce(&instance, ConductorState::kAsleep);
+    while (consumer.head() < turns && lost_.load() == 0) {
+      if (take_all() || !sleep) continue;
+      jitter.pass();
+      announce(&instance_, ConductorState::kAsleep);
       fence_store_before_look();
       if (!take_all()) {
-        pollfd entry{bell.get(), POLLIN, 0};
-        if (poll(&entry, 1, kLostAfterMs) == 0) lost.fetch_add(1);
-        rung(bell.get());
+        pollfd entry{bell_.get(), POLLIN, 0};
+        if (poll(&entry, 1, kLostAfterMs) == 0) lost_.fetch_add(1);
+        rung(bell_.get());
       }
-      announce(&instance, ConductorState::kAwake);
-    }
-  });
-
-  SubmissionProducer producer(header);
-  uint32_t spin = 1;
-  while (producer.tail() < kTurns && lost.load() == 0) {
-    layout::SubmissionRecord record{};
-    record.argument = producer.tail();
-    producer.push(record);
-    producer.publish_tail();
-    ring_conductor(&instance, bell.get(), Urgency::kAnswer);
-    // Meets the conductor at a different point of its way to sleep each time.
-    spin = spin * 1664525 + 1013904223;
-    for (uint32_t i = spin >> 24; i > 0; --i) spin_pause();
-    while (producer.waiting() > 0 && lost.load() == 0) {
-      uint32_t seen = observe(header->wake_word);
-      note(header->client_sleeps, 1u);
-      fence_store_before_look();
-      if (producer.waiting() > 0) {
-        int64_t begin = now_ns();
-        futex_wait(&header->wake_word, seen, int64_t{kLostAfterMs} * kMs);
-        if (now_ns() - begin >= int64_t{kLostAfterMs} * kMs) lost.fetch_add(1);
-      }
-      note(header->client_sleeps, 0u);
+      announce(&instance_, ConductorState::kAwake);
     }
   }
-  conductor.join();
-  EXPECT_EQ(lost.load(), 0u);
-  EXPECT_EQ(producer.tail(), kTurns);
-}
+
+  // Publishes one record a turn, and waits until the conductor's head shows it: awake, or asleep on the futex.
+  void submit(uint64_t turns, bool sleep) {
+    SubmissionProducer producer(header_);
+    Jitter jitter(2);
+    while (producer.tail() < turns && lost_.load() == 0) {
+      producer.push(layout::SubmissionRecord{});
+      jitter.pass();
+      producer.publish_tail();
+      ring_conductor(&instance_, bell_.get(), Urgency::kAnswer);
+      while (producer.waiting() > 0 && lost_.load() == 0) {
+        if (sleep) sleep_until_woken(producer);
+      }
+    }
+    EXPECT_EQ(producer.tail(), turns);
+  }
+  void sleep_until_woken(SubmissionProducer& producer) {
+    uint32_t seen = observe(header_->wake_word);
+    note(header_->client_sleeps, 1u);
+    fence_store_before_look();
+    if (producer.waiting() > 0) {
+      int64_t begin = now_ns();
+      futex_wait(&header_->wake_word, seen, kLostAfterMs * kMs);
+      if (now_ns() - begin >= kLostAfterMs * kMs) lost_.fetch_add(1);
+    }
+    note(header_->client_sleeps, 0u);
+  }
+
+  void run(uint64_t turns, bool conductor_sleeps, bool client_sleeps) {
+    std::thread conductor([=, this] { conduct(turns, conductor_sleeps); });
+    submit(turns, client_sleeps);
+    conductor.join();
+    EXPECT_EQ(lost_.load(), 0u);
+  }
+
+  test::Channel channel_{8, 8};
+  layout::ChannelHeader* header_ = channel_.header();
+  layout::InstanceSegment instance_{};
+  Descriptor bell_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<uint64_t> lost_{0};
+};
+
+TEST_F(WakeUpStress, LosesNoneOfAConductorThatSleepsAtEveryTurn) { run(300'000, true, false); }
+
+TEST_F(WakeUpStress, LosesNoneOfAClientThatSleepsAtEveryTurn) { run(300'000, false, true); }
+
+TEST_F(WakeUpStress, LosesNoneWhenBothSleepAtEveryTurn) { run(50'000, true, true); }
 
 }  // namespace
 }  // namespace gear

@@ -3,6 +3,7 @@
 
 #include <gear.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <string>
 #include <vector>

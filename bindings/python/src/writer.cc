@@ -21,18 +21,56 @@ constexpr double kTimeout = 30.0;
 // Above this many bytes a call copies without the GIL.
 constexpr uint64_t kHeavyBytes = 64 * 1024;
 
-// Keeps the connection's mappings for an array that Writer.reserve handed out.
+// Owns a gear_writer and with it the mapping that Writer.reserve shows. Closed when the last of
+// those who share it has gone.
+class WriterCore {
+ public:
+  WriterCore(std::shared_ptr<Table> table, uint32_t lanes) : table_(std::move(table)) {
+    gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
+    options.lanes = lanes;
+    gear_table* raw_table = table_->raw();
+    check(call_unlocked(client(), [&] { return gear_writer_open(raw_table, &options, &raw_); }));
+    table_->add_child();
+  }
+  ~WriterCore() { close(); }
+  WriterCore(const WriterCore&) = delete;
+  WriterCore& operator=(const WriterCore&) = delete;
+
+  gear_writer* raw() const { return raw_; }
+  Table& table() const { return *table_; }
+  Client& client() const { return table_->client(); }
+
+  int close() {
+    gear_writer* raw = std::exchange(raw_, nullptr);
+    if (raw == nullptr) return GEAR_OK;
+    table_->drop_child();
+    if (!client().usable()) return GEAR_OK;  // closed with the client, or to be
+    return call_unlocked(client(), [raw] { return gear_writer_close(raw); });
+  }
+
+ private:
+  std::shared_ptr<Table> table_;
+  gear_writer* raw_ = nullptr;
+};
+
+// The base of the arrays that one Writer.reserve hands out: while one is alive, their memory stays
+// mapped.
 class Export {
  public:
-  explicit Export(std::shared_ptr<Client> client) : client_(std::move(client)) {
+  explicit Export(std::shared_ptr<WriterCore> core)
+      : client_(core->table().client_ptr()), core_(std::move(core)) {
     client_->add_export();
   }
-  ~Export() { client_->drop_export(); }
+  ~Export() {
+    core_.reset();
+    client_->drop_export();
+  }
   Export(const Export&) = delete;
   Export& operator=(const Export&) = delete;
 
  private:
   std::shared_ptr<Client> client_;
+  std::shared_ptr<WriterCore> core_;
 };
 
 gear_end to_end(const std::string& end) {
@@ -45,23 +83,13 @@ gear_end to_end(const std::string& end) {
 // busy_ is set.
 class Writer {
  public:
-  Writer(std::shared_ptr<Table> table, uint32_t lanes) : table_(std::move(table)), cells_(*table_) {
-    gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
-    options.lanes = lanes;
-    gear_table* raw_table = table_->raw();
-    check(call_unlocked(client(), [&] { return gear_writer_open(raw_table, &options, &raw_); }));
-    table_->add_child();
-    lanes_ = lanes == 0 ? 1 : lanes;
-  }
-
-  ~Writer() {
-    if (raw_ == nullptr) return;
-    table_->drop_child();
-    if (client().usable()) call_unlocked(client(), [this] { return gear_writer_close(raw_); });
-  }
+  Writer(std::shared_ptr<Table> table, uint32_t lanes)
+      : core_(std::make_shared<WriterCore>(std::move(table), lanes)),
+        cells_(core_->table()),
+        lanes_(lanes == 0 ? 1 : lanes) {}
 
   uint32_t lanes() const { return lanes_; }
-  bool closed() const { return raw_ == nullptr || !client().usable(); }
+  bool closed() const { return core_ == nullptr || !core_->client().usable(); }
 
   void append(uint32_t lane, nb::handle columns, double timeout, const nb::kwargs& named) {
     Use use(*this);
@@ -120,7 +148,7 @@ class Writer {
 
   nb::dict reserve(uint32_t lane, double timeout) {
     Use use(*this);
-    std::vector<void*> places(table_->columns().size());
+    std::vector<void*> places(core_->table().columns().size());
     check_waited(try_then_wait(timeout, false,
                                [&](int64_t timeout_ns) {
                                  return gear_writer_reserve(raw_, lane, timeout_ns, places.data(),
@@ -204,34 +232,32 @@ class Writer {
 
   void close() {
     if (closed()) return;
-    Use use(*this);
+    { Use use(*this); }
     for (auto& [lane, views] : reserved_) {
       for (auto [name, view] : views) forbid_writing(view);
     }
     reserved_.clear();
-    gear_writer* raw = std::exchange(raw_, nullptr);
-    table_->drop_child();
-    check(call_unlocked(client(), [raw] { return gear_writer_close(raw); }));
+    const std::shared_ptr<WriterCore> core = std::move(core_);
+    if (core.use_count() == 1) check(core->close());
   }
 
  private:
   // One call: the writer is open, no other thread is in it, and its cells are let go at the end.
   class Use {
    public:
-    explicit Use(Writer& writer)
-        : exclusive_(writer.busy_, "the writer"), writer_(writer), scope_(writer.client()) {
-      writer.table_->raw();
-      if (writer.raw_ == nullptr) raise(GEAR_ESTATE, "the writer is closed; open another");
+    explicit Use(Writer& writer) : exclusive_(writer.busy_, "the writer"), writer_(writer) {
+      if (writer.core_ == nullptr) raise(GEAR_ESTATE, "the writer is closed; open another");
+      writer.core_->table().raw();
+      scope_.emplace(writer.core_->client());
+      writer.raw_ = writer.core_->raw();
     }
     ~Use() { writer_.cells_.release(); }
 
    private:
     Exclusive exclusive_;
     Writer& writer_;
-    CallScope scope_;
+    std::optional<CallScope> scope_;
   };
-
-  Client& client() const { return table_->client(); }
 
   const bool* lane_mask(const nb::object& mask) const {
     if (mask.is_none()) return nullptr;
@@ -251,9 +277,9 @@ class Writer {
   }
 
   nb::dict views_of(const std::vector<void*>& places) {
-    nb::object owner = nb::cast(new Export(table_->client_ptr()), nb::rv_policy::take_ownership);
+    nb::object owner = nb::cast(new Export(core_), nb::rv_policy::take_ownership);
     nb::dict views;
-    for (const Column& column : table_->columns()) {
+    for (const Column& column : core_->table().columns()) {
       if (column.per_episode()) continue;
       views[column.name] = make_array(places[column.index], column.descr, column.shape.size(),
                                       column.shape.data(), nullptr, owner, true);
@@ -261,11 +287,11 @@ class Writer {
     return views;
   }
 
-  std::shared_ptr<Table> table_;
+  std::shared_ptr<WriterCore> core_;  // null: closed
   CellSet cells_;
-  gear_writer* raw_ = nullptr;
-  uint32_t lanes_ = 1;
+  uint32_t lanes_;
   bool busy_ = false;
+  gear_writer* raw_ = nullptr;                       // core_'s, while a call runs
   std::unordered_map<uint32_t, nb::dict> reserved_;  // by lane: views handed out and not advanced
 };
 
@@ -305,7 +331,8 @@ void bind_writer(nb::module_& module) {
            nb::arg("timeout") = kTimeout,
            "Appends without a copy: {column: writable array}, the place in shared memory of the\n"
            "lane's next step. Fill all of them, then advance. A second reserve gives the same\n"
-           "arrays. After advance they are read-only, and later their place is used again.")
+           "arrays. After advance they are read-only, and later their place is used again. A\n"
+           "writer stays open until the last of its arrays is gone.")
       .def("advance", &Writer::advance, nb::arg("lane"), nb::kw_only(),
            nb::arg("timeout") = kTimeout, "Appends the step whose place reserve gave.")
       .def("episode_cells", &Writer::episode_cells, nb::arg("lane"),
@@ -331,7 +358,9 @@ void bind_writer(nb::module_& module) {
       .def("flush", &Writer::flush, nb::arg("timeout") = kTimeout,
            "Returns when every accepted step is drawable, and safe from any process's death.")
       .def("close", &Writer::close,
-           "Ends open episodes as truncated and gives the lanes back. Closing twice is fine.");
+           "Ends open episodes as truncated and gives the lanes back (when the last array of "
+           "reserve\n"
+           "is gone). Closing twice is fine.");
 }
 
 }  // namespace gear_python

@@ -1,6 +1,9 @@
-"""Steps whose cells are a function of their number, and their check."""
+"""Steps whose cells are a function of their number, and waiting for what the server does next."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 import gear
 import numpy as np
@@ -21,3 +24,11 @@ def filled(table: gear.Table, count: int) -> gear.Writer:
     append_steps(writer, 0, 0, count)
     writer.flush()
     return writer
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """For states that the server reaches by itself a moment later."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "the state did not come"
+        time.sleep(0.001)

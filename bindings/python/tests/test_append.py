@@ -157,12 +157,20 @@ def test_append_many_equals_appends(make_table):
 
 
 def test_append_many_tells_how_many_steps_were_stored_when_time_ran_out(client):
-    queue = client.create_queue("q", {"n": "int64"}, capacity=10)
+    queue = client.create_queue("q", {"n": "int64"}, capacity=10, lanes_max=1, block_steps=4)
+    writer = queue.writer()
     with pytest.raises(gear.TimedOut) as caught:
-        queue.writer().append_many(0, n=np.arange(25), timeout=0.1)
-    with queue.sampler(batch=10).sample() as batch:
-        assert batch["n"].tolist() == list(range(10))
-    assert caught.value.accepted is not None and 10 <= caught.value.accepted < 25
+        writer.append_many(0, n=np.arange(10_000), timeout=0.1)
+    accepted = caught.value.accepted
+    assert accepted is not None and 10 <= accepted < 10_000
+    drawn = []
+    sampler = queue.sampler(batch=1)
+    while len(drawn) < accepted:
+        with sampler.sample(timeout=5.0) as batch:
+            drawn += batch["n"].tolist()
+    assert drawn == list(range(accepted))
+    with pytest.raises(gear.TimedOut):
+        sampler.sample(timeout=0.0)
 
 
 def test_append_each_steps_the_lanes_of_its_mask(table):

@@ -7,7 +7,7 @@ import gc
 import gear
 import numpy as np
 import pytest
-from steps import append_steps, filled, x_of
+from steps import append_steps, filled, wait_until, x_of
 
 
 def test_windows_stop_at_the_ends_of_the_episode(table):
@@ -155,7 +155,7 @@ def test_leased_draws_are_counted(make_table):
     with sampler.sample() as batch:
         assert (batch.times_sampled >= 1).all()
     assert not sampler.stats().direct
-    assert table.stats().samples == 4
+    wait_until(lambda: table.stats().samples == 4)
     with pytest.raises(gear.Unsupported):
         table.sampler(mode="direct")
 

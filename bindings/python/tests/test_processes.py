@@ -12,7 +12,7 @@ import time
 import gear
 import numpy as np
 import pytest
-from steps import filled, x_of
+from steps import filled, wait_until, x_of
 
 ACTOR = """
 import sys, gear, numpy as np
@@ -63,10 +63,8 @@ def test_killed_writer_leaves_its_flushed_steps(table):
     process = subprocess.run([sys.executable, "-c", code, table.handle], timeout=50)
     assert process.returncode == -signal.SIGKILL
     assert table.stats().steps == 100
-    give_up = time.monotonic() + 10
-    while table.stats().lanes_open and time.monotonic() < give_up:
-        time.sleep(0.01)
-    assert (table.stats().lanes_open, table.stats().episodes) == (0, 1)
+    wait_until(lambda: table.stats().lanes_open == 0)
+    assert table.stats().episodes == 1
 
 
 def test_blocked_draw_lets_other_threads_run(table):
@@ -88,13 +86,14 @@ def test_writer_in_use_by_another_thread_is_refused(client):
     queue = client.create_queue("q", {"n": "int64"}, capacity=1)
     writer = queue.writer()
     writer.append(0, n=0)
+    writer.append(0, n=1)  # the queue is full: not admitted
     began = threading.Event()
     outcomes = []
 
     def block():
         began.set()
         try:
-            writer.append(0, n=1, timeout=1.0)
+            writer.flush(timeout=1.0)
         except gear.TimedOut:
             outcomes.append("timed out")
 
@@ -105,7 +104,7 @@ def test_writer_in_use_by_another_thread_is_refused(client):
     refused = False
     while not refused and time.monotonic() < give_up:
         try:
-            writer.append(0, n=2, timeout=0.0)
+            writer.flush(timeout=0.0)
         except gear.StateError:
             refused = True
             with pytest.raises(gear.StateError, match="other threads"):
@@ -150,9 +149,7 @@ def test_closed_client_refuses_all_its_handles(client, table):
 def test_leaving_a_writers_with_block_ends_its_episodes(table):
     with table.writer() as writer:
         writer.append(0, x=x_of(0), n=0)
-    give_up = time.monotonic() + 10
-    while table.stats().lanes_open and time.monotonic() < give_up:
-        time.sleep(0.01)
+    wait_until(lambda: table.stats().lanes_open == 0)
     assert table.stats().episodes == 1
     with pytest.raises(gear.StateError, match="closed"):
         writer.append(0, x=x_of(0), n=0)

@@ -116,13 +116,16 @@ def test_queue_gives_each_step_once_and_in_order(client):
     writer = queue.writer()
     for n in range(10):
         writer.append(0, n=n)
-    with pytest.raises(gear.TimedOut):
-        writer.append(0, n=10, timeout=0.05)
+    writer.flush()
+    writer.append(0, n=10)
+    with pytest.raises(gear.TimedOut, match="1 steps"):
+        writer.flush(timeout=0.05)
     sampler = queue.sampler(batch=10)
     with sampler.sample(4) as batch:
         assert batch["n"].tolist() == [0, 1, 2, 3]
-    with sampler.sample(6) as batch:
-        assert batch["n"].tolist() == [4, 5, 6, 7, 8, 9]
+    writer.flush()
+    with sampler.sample(7) as batch:
+        assert batch["n"].tolist() == [4, 5, 6, 7, 8, 9, 10]
     with pytest.raises(gear.TimedOut):
         sampler.sample(1, timeout=0.0)
 

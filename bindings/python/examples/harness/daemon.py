@@ -56,7 +56,10 @@ class Daemon:
         self._directory = tempfile.mkdtemp(prefix="gear-demo-")
         try:
             self._process = subprocess.Popen(
-                [self._geard, "--socket", f"{self._directory}/geard.sock"],
+                [
+                    self._geard, "--log-level", "warning",
+                    "--socket", f"{self._directory}/geard.sock",
+                ],  # fmt: skip
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 preexec_fn=end_with_parent(signal.SIGTERM),
