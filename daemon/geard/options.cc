@@ -42,8 +42,7 @@ void declare(CLI::App& app, CommandLine* line) {
   app.add_option("-s,--socket", line->socket_path, "Listen on this Unix socket")->type_name("PATH");
   app.add_option(
          "--memory", line->memory,
-         XX
-         "limited by the size of /dev/shm")
+         "Where tables that do not say go: posix (/dev/shm, default) or memfd (no size limit)")
       ->type_name("posix|memfd");
   app.add_flag("--no-io-uring", line->no_io_uring, "Use epoll even where io_uring is available");
   app.add_option("--log-level", line->log_level, "Least level written (default info)")

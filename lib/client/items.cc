@@ -23,15 +23,42 @@ SubmissionRecord record_of(SubmissionOp op, uint64_t argument, double value) {
 
 }  // namespace
 
+Items::Turn::Turn(Items& items, int64_t deadline_ns) : items_(items) {
+  std::unique_lock lock(items_.mutex_);
+  // steady_clock is CLOCK_MONOTONIC, that of our deadlines.
+  std::chrono::steady_clock::time_point end{std::chrono::nanoseconds(deadline_ns)};
+  taken_ = items_.turn_ended_.wait_until(lock, end, [this] { return !items_.busy_; });
+  if (taken_) items_.busy_ = true;
+}
+
+Items::Turn::~Turn() {
+  if (!taken_) return;
+  {
+    std::lock_guard lock(items_.mutex_);
+    items_.busy_ = false;
+  }
+  items_.turn_ended_.notify_one();
+}
+
 Status Items::change(const uint64_t* keys, const double* priorities, size_t count,
                      int64_t timeout_ns, gear_items_result* result) {
   *result = GEAR_ITEMS_RESULT_INIT;
   if (count == 0) return {};
   int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (!lock.try_lock_for(std::chrono::nanoseconds(left_until(deadline_ns)))) {
+  Turn turn(*this, deadline_ns);
+  if (!turn.taken()) {
     return Status(GEAR_ETIMEDOUT, "another call on this table handle is not done; raise timeout_ns");
   }
+  Status status = change_in_turn(keys, priorities, count, deadline_ns, result);
+  if (status.code() != GEAR_ETIMEDOUT) return status;
+  return error(GEAR_ETIMEDOUT,
+               "the server did not answer in %s, some items may be changed; ask again, or raise "
+               "timeout_ns",
+               duration_text(std::max<int64_t>(timeout_ns, 0)).c_str());
+}
+
+Status Items::change_in_turn(const uint64_t* keys, const double* priorities, size_t count,
+                             int64_t deadline_ns, gear_items_result* result) {
   GEAR_TRY(table_health(table_.header()));
   GEAR_TRY(open_channel());
   GEAR_TRY(discard_counts(deadline_ns));

@@ -1,6 +1,7 @@
 // Priorities and deletion of items by key, through a channel of the table's own.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,20 @@ class Items {
                 gear_items_result* result);
 
  private:
+  // The right to use the channel, held by one call at a time.
+  class Turn {
+   public:
+    Turn(Items& items, int64_t deadline_ns);
+    ~Turn();
+    bool taken() const { return taken_; }
+
+   private:
+    Items& items_;
+    bool taken_;
+  };
+
+  Status change_in_turn(const uint64_t* keys, const double* priorities, size_t count,
+                        int64_t deadline_ns, gear_items_result* result);
   Status open_channel();
   Status push_all(const uint64_t* keys, const double* priorities, size_t count,
                   int64_t deadline_ns);
@@ -39,7 +54,11 @@ class Items {
   bool take_result(layout::ResultRecord* result);
 
   Table& table_;
-  std::timed_mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards busy_
+  std::condition_variable turn_ended_;
+  bool busy_ = false;
+
+  // Of the call whose turn it is.
   std::unique_ptr<Channel> channel_;
   uint64_t ticket_ = 0;
   bool counts_left_ = false;  // records were pushed since the last kAnswer

@@ -19,7 +19,7 @@ void copy_name(char (&field)[layout::kNameBytesMax + 1], const char* name) {
 
 Status check_columns(const gear_table_options& options) {
   if (options.column_count == 0) {
-    return error(GEAR_EINVAL,
+    return error(GEAR_ESIZE,
                  "create table \"%s\": column_count is 0; a table has 1 to %d columns, at least one "
                  "of them per step",
                  options.name, GEAR_COLUMNS_MAX);

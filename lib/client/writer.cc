@@ -33,8 +33,8 @@ Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data, uin
       lanes_(lanes),
       block_steps_(table.header().block_steps),
       blocks_ahead_(blocks_ahead(table.header())),
-      rows_low_(low_mark(block_steps_, blocks_ahead_)),
-      has_episodes_(table.header().episode_slots > 0) {}
+      has_episodes_(table.header().episode_slots > 0),
+      rows_low_(low_mark(block_steps_, blocks_ahead_)) {}
 
 Writer::~Writer() = default;
 
@@ -78,16 +78,18 @@ bool Writer::has(const WriterLane& lane, Needs needs) {
 }
 
 Status Writer::obtain(uint32_t index, Needs needs, const char* verb, int64_t timeout_ns) {
-  if (!channel_->table_is_open()) return within(tried(verb, index), channel_->health());
   needs.episode_slot = needs.episode_slot && has_episodes_;
-  if (has(lanes_[index], needs)) return {};
-  return within(tried(verb, index), wait_for(index, needs, timeout_ns));
+  bool open = channel_->table_is_open();
+  if (open && has(lanes_[index], needs)) return {};
+  Status status = open ? wait_for(index, needs, timeout_ns) : channel_->health();
+  return status.ok() ? status : within(tried(verb, index), status);
 }
 
 Status Writer::wait_for(uint32_t index, Needs needs, int64_t timeout_ns) {
   WriterLane& lane = lanes_[index];
   SubmissionProducer& ring = channel_->submissions();
   take_grants();
+  if (!broken_ && has(lane, needs)) return {};  // granted meanwhile, as is usual when it was asked for ahead
   bool asks = lacks_block(lane, needs) || lacks_slot(lane, needs);
   int64_t deadline_ns = deadline_after(asks ? std::max(timeout_ns, kRoundTripNs) : timeout_ns);
   if (!ring.has_room(kRecordsACall)) channel_->ring(Urgency::kAnswer);
@@ -111,6 +113,11 @@ bool Writer::lacks_block(const WriterLane& lane, Needs needs) {
 
 bool Writer::lacks_slot(const WriterLane& lane, Needs needs) {
   return needs.episode_slot && lane.episodes.empty() && lane.episodes_wanted == 0;
+}
+
+// A block that was asked for ahead is not here yet: the lane fills rows faster than the conductor answers.
+void Writer::ask_sooner() {
+  rows_low_ = std::min(rows_low_ * 2, uint64_t{blocks_ahead_} * block_steps_);
 }
 
 // Requests what the lane lacks and has not requested yet, and sees that the conductor is awake to grant it.

@@ -65,6 +65,7 @@ class Writer final : public Handle {
   static bool lacks_block(const WriterLane& lane, Needs needs);
   static bool lacks_slot(const WriterLane& lane, Needs needs);
   void ask_for(uint32_t lane, Needs needs);
+  void ask_sooner();
   void ask_ahead(uint32_t lane);
   void take_grants();
   void take_grant(const layout::GrantRecord& grant);
@@ -100,9 +101,9 @@ class Writer final : public Handle {
   // Constants of the table.
   uint32_t block_steps_;
   uint32_t blocks_ahead_;
-  uint64_t rows_low_;  // with so few rows left a lane asks for more
   bool has_episodes_;
 
+  uint64_t rows_low_;      // with so few rows left a lane asks for more
   uint64_t accepted_ = 0;  // steps committed to the ring
   bool broken_ = false;    // a grant made no sense
 };

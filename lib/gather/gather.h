@@ -97,7 +97,10 @@ void prefetch_row(const TableView& table, const std::vector<WindowPlan>& plan,
 
 // Hints that read_item of this slot comes soon.
 inline void prefetch_item(const TableView& table, uint32_t slot) {
-  if (slot < table.header->item_slots) __builtin_prefetch(&table.items[slot]);
+  if (slot >= table.header->item_slots) return;
+  // A record of 40 bytes often lies in two lines.
+  __builtin_prefetch(&table.items[slot]);
+  __builtin_prefetch(&table.items[slot].priority);
 }
 
 }  // namespace gear

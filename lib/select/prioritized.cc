@@ -63,34 +63,27 @@ void PrioritizedSelector::update(uint32_t slot, double priority) {
   set_leaf(slot, priority_weight(priority, alpha_, epsilon_));
 }
 
+// A direct sampler may see the leaf before the nodes above it: it lands on a neighbour then, or draws again.
 void PrioritizedSelector::set_leaf(uint32_t slot, double weight) {
-  // A direct sampler may see the leaf before the nodes above it: it then lands beside its target, on a leaf with weight.
-  if (!running_) return set_path(slot, weight);
   note(nodes_[slot], weight);
-  if (shape_.level_count == 1) return;
-  uint64_t node = slot >> kFanOutBits;
-  __builtin_prefetch(&nodes_[node * kFanOut]);
-  __builtin_prefetch(&nodes_[node * kFanOut + kFanOut / 2]);
-  if (!mark(1, node)) return;
-  if (touched_.size() == kTouchedMax) {
-    unmark(1, node);
-    settle();
-    mark(1, node);
+  uint64_t node = slot;
+  if (running_) {
+    if (shape_.level_count > 1) touch(node >> kFanOutBits);
+    return;
   }
-  touched_.push_back(static_cast<uint32_t>(node));
+  for (uint32_t level = 1; level < shape_.level_count; ++level) {
+    node >>= kFanOutBits;
+    recompute(level, node);
+  }
+  recompute_total();
 }
 
-void PrioritizedSelector::set_path(uint32_t slot, double weight) {
-  uint64_t node = slot;
-  double value = weight;
-  for (uint32_t level = 0; level < shape_.level_count; ++level) {
-    double* here = &nodes_[shape_.offset[level]];
-    double sum = sum_children_with(&here[node & ~uint64_t{kFanOut - 1}], node % kFanOut, value);
-    note(here[node], value);
-    value = sum;
-    node >>= kFanOutBits;
-  }
-  publish(index_->total, value);
+// Puts a parent of leaves down for settle.
+void PrioritizedSelector::touch(uint64_t node) {
+  __builtin_prefetch(&nodes_[node * kFanOut]);
+  __builtin_prefetch(&nodes_[node * kFanOut + kFanOut / 2]);
+  if (touched_.size() == kTouchedMax) settle();
+  if (mark(1, node)) touched_.push_back(static_cast<uint32_t>(node));
 }
 
 void PrioritizedSelector::recompute(uint32_t level, uint64_t node) {
@@ -120,9 +113,9 @@ void PrioritizedSelector::settle_level(uint32_t level) {
   bool top = level + 1 == shape_.level_count;
   size_t parents = 0;
   for (size_t i = 0; i < touched_.size(); ++i) {
-    const double* soon = &below[uint64_t{touched_[std::min(i + kAhead, touched_.size() - 1)]} * kFanOut];
-    __builtin_prefetch(soon);
-    __builtin_prefetch(soon + kFanOut / 2);
+    uint64_t soon = touched_[std::min(i + kAhead, touched_.size() - 1)];
+    __builtin_prefetch(&below[soon * kFanOut]);
+    __builtin_prefetch(&below[soon * kFanOut + kFanOut / 2]);
     uint64_t node = touched_[i];
     recompute(level, node);
     unmark(level, node);

@@ -11,8 +11,9 @@
 
 namespace gear {
 
-// insert, remove, update and pick are O(log n) with base kSumTreeFanOut; a run of updates recomputes each touched node once
-// a few thousand updates. clear is O(items). See selector.h for concurrency.
+// insert, remove, update and pick are O(log n) with base kSumTreeFanOut; a run of updates recomputes a node once, however
+// many leaves below it change (runs of more than some thousand are settled in parts). clear is O(items log n).
+// See selector.h for concurrency.
 //
 // Invariant, outside a run of updates: every node equals sum_children of its children; so there is no drift, and a node is
 // 0 exactly when all leaves below it are.
@@ -32,7 +33,7 @@ class PrioritizedSelector final : public Selector {
 
  private:
   void set_leaf(uint32_t slot, double weight);
-  void set_path(uint32_t slot, double weight);
+  void touch(uint64_t node);
   void recompute(uint32_t level, uint64_t node);
   void recompute_total();
   void settle();

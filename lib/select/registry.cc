@@ -93,6 +93,8 @@ uint32_t direct_pick(const IndexRecord& record, const void* directory, Rng& rng,
   const SelectorRow* row = find(record.selector);
   if (row == nullptr) return 0;
   uint64_t capacity = static_cast<const layout::TableHeader*>(directory)->item_slots;
+  // Both are the conductor's words: what they say together stays within the index.
+  if (row->bytes(capacity) > record.bytes) return 0;
   return row->direct_pick(layout::at_offset<char>(directory, record.offset), capacity, rng, count,
                           picks);
 }

@@ -44,30 +44,14 @@ constexpr SumTreeShape sum_tree_shape(uint64_t capacity) {
 }
 
 // Row i holds the children 4i to 4i+3.
-using SumTreeRow = double __attribute__((vector_size(kLanes * sizeof(double)), aligned(8), may_alias));
+using SumTreeRow = double
+    __attribute__((vector_size(kLanes * sizeof(double)), aligned(8), may_alias));
 
 // The sum of a node's children. A reader that races with the conductor sees whole words; TSan is not told of them.
 __attribute__((no_sanitize("thread"))) inline double sum_children(const double* children) {
   const auto* row = reinterpret_cast<const SumTreeRow*>(children);
   SumTreeRow lanes = ((row[0] + row[1]) + row[2]) + row[3];
   return ((lanes[0] + lanes[1]) + lanes[2]) + lanes[3];
-}
-
-// What sum_children will be once children[child] is `value`. To store the value and load its row again would wait for
-// the store.
-inline double sum_children_with(const double* children, uint32_t child, double value) {
-  using Pair = double __attribute__((vector_size(16), aligned(8), may_alias));
-  const auto* pair = reinterpret_cast<const Pair*>(children);
-  const double number = child;
-  const Pair at = {number, number};
-  const Pair fresh = {value, value};
-  auto with = [&](double first) {
-    const Pair numbers = {first, first + 1};
-    return numbers == at ? fresh : pair[static_cast<uint32_t>(first) / 2];
-  };
-  Pair low = ((with(0) + with(4)) + with(8)) + with(12);
-  Pair high = ((with(2) + with(6)) + with(10)) + with(14);
-  return ((low[0] + low[1]) + high[0]) + high[1];
 }
 
 struct Descent {

@@ -14,7 +14,9 @@ namespace {
 
 constexpr size_t kEventsMax = 64;
 
-timespec to_timespec(int64_t ns) { return {ns / 1'000'000'000, ns % 1'000'000'000}; }
+timespec to_timespec(int64_t ns) {
+  return {ns / 1'000'000'000, ns % 1'000'000'000};
+}
 
 class EpollLoop final : public EventLoop {
  public:
@@ -27,7 +29,8 @@ class EpollLoop final : public EventLoop {
     event.events = EPOLLIN | EPOLLRDHUP;
     event.data.u64 = token;
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
-    if (errno == EEXIST) return error(GEAR_EINVAL, "event loop: descriptor %d was added before", fd);
+    if (errno == EEXIST)
+      return error(GEAR_EINVAL, "event loop: descriptor %d was added before", fd);
     if (errno == EBADF) return error(GEAR_EINVAL, "event loop: %d is no open descriptor", fd);
     return system_error(errno, format("event loop: adding descriptor %d", fd));
   }
@@ -57,7 +60,8 @@ class EpollLoop final : public EventLoop {
       if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
       has_pwait2_ = false;
     }
-    // Milliseconds are too coarse for the conductor's drowsy sleep; an epoll descriptor can itself be polled.
+    // Milliseconds are too coarse for the conductor's drowsy sleep; an epoll descriptor can itself
+    // be polled.
     pollfd entry{epoll_.get(), POLLIN, 0};
     if (ppoll(&entry, 1, &timeout, nullptr) <= 0) return 0;
     return epoll_wait(epoll_.get(), found, max, 0);

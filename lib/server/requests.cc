@@ -237,7 +237,7 @@ Reply Requests::attach_table(const layout::TableAttachRequest& request) {
 Reply Requests::drop_table(const layout::TableNameRequest& request) {
   auto table = conductor_.find_table(request.name);
   if (!table) {
-    return failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table", request.name));
+    return failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
   }
   std::erase_if(secrets_, [&](const Secret& secret) { return secret.table_id == table->id(); });
   conductor_.drop_table(*table);

@@ -35,6 +35,8 @@ constexpr uint64_t token_which(uint64_t token) { return token & 0x00ffffffffffff
 constexpr size_t kEventsAtOnce = 64;
 // While the rings keep the conductor busy, sockets are looked at this often.
 constexpr uint32_t kPollsPerLook = 64;
+// Longer than waking a process takes on a virtual machine.
+constexpr int64_t kSpinNsMost = 200'000;
 
 void drain_eventfd(int fd) {
   uint64_t count;
@@ -75,6 +77,7 @@ class ServerLoop final : public Server {
 
  private:
   size_t look(int64_t timeout_ns);
+  void note_work(int64_t now);
   void handle(const LoopEvent& event);
   void rest(int64_t idle_ns);
   void announce(ConductorState state) {
@@ -101,6 +104,7 @@ class ServerLoop final : public Server {
   std::unordered_map<uint64_t, Session> sessions_;
   uint64_t next_session_ = 1;
   int64_t tick_due_ = INT64_MAX;
+  int64_t spin_ns_ = 0;    // how long it polls without sleeping now; at least options_.spin_ns
   int64_t worked_ns_ = 0;  // when a ring had a record last
   Descriptor reserve_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
   std::vector<char> body_ = std::vector<char>(layout::kControlBytesMax);
@@ -112,6 +116,7 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   if (!watched.ok()) return log(LogLevel::kError, "serve: %s", watched.text().c_str());
   if (tick) tick_due_ = now_ns();
   worked_ns_ = now_ns();
+  spin_ns_ = options_.spin_ns;
   uint32_t polls = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     size_t done = conductor_.poll();
@@ -123,13 +128,13 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
       done += look(0);
     }
     int64_t now = now_ns();
-    if (done > 0) worked_ns_ = now;
+    if (done > 0) note_work(now);
     conductor_.tick(now);
     if (tick && now >= tick_due_) {
       tick();
       tick_due_ = now + tick_ns;
     }
-    if (done == 0 && now - worked_ns_ > options_.spin_ns) {
+    if (done == 0 && now - worked_ns_ > spin_ns_) {
       rest(now - worked_ns_);
       polls = 0;
     } else if (done == 0) {
@@ -138,6 +143,16 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   }
   // Whoever waits for a table is told now, not by its own timeout.
   for (const auto& table : conductor_.tables()) conductor_.close_table(*table);
+}
+
+// Spins for as long as it would have paid lately: two sides that wake each other by system calls, each sleeping just before the
+// other answers, would stay in that state; work that comes rarely is not worth spinning for.
+void ServerLoop::note_work(int64_t now) {
+  int64_t gap = now - worked_ns_;
+  worked_ns_ = now;
+  if (gap <= spin_ns_) return;
+  spin_ns_ = gap < kSpinNsMost ? std::min(spin_ns_ * 2, kSpinNsMost)
+                               : std::max(spin_ns_ / 2, options_.spin_ns);
 }
 
 // One turn without work: sleep shallowly while work was recent, deeply after that.
@@ -149,7 +164,7 @@ void ServerLoop::rest(int64_t idle_ns) {
   fence_store_before_look();
   int64_t timeout = layout::kDrowsyPollNs;
   if (conductor_.poll() > 0) {
-    worked_ns_ = now_ns();
+    note_work(now_ns());
     timeout = 0;
   } else if (deep) {
     int64_t due = std::min(conductor_.tick_due(), tick_due_);

@@ -18,7 +18,7 @@ struct ServerOptions {
   uint32_t clients_max = 1024;
   uint32_t tables_max = 1024;
   uint32_t channels_max = 16384;    // writers, samplers and item channels together
-  int64_t spin_ns = 20'000;         // polls the rings without sleeping after the last record
+  int64_t spin_ns = 20'000;         // polls the rings without sleeping after the last record; longer where that pays
   int64_t drowsy_ns = 20'000'000;   // then every kDrowsyPollNs, then sleeps until a doorbell
 };
 

@@ -18,16 +18,19 @@ constexpr unsigned kSubmissionEntries = 256;
 constexpr uint64_t kUnheard = UINT64_MAX;  // user data of operations whose end tells nothing
 constexpr size_t kCompletionsAtOnce = 64;
 
-// One poll a descriptor, armed anew after each event: arming looks at the descriptor first, so what the consumer left
-// unread completes the poll at once. (A multishot poll tells of changes only, and would not.)
+// One poll a descriptor, armed anew after each event: arming looks at the descriptor first, so what
+// the consumer left unread completes the poll at once. (A multishot poll tells of changes only, and
+// would not.)
 //
-// Invariant: a watch is armed (one poll under way, in the ring or prepared), or it is in to_arm_. Polls belong to the
-// thread that submits them and end with it, so everything is submitted by the thread that waits.
+// Invariant: a watch is armed (one poll under way, in the ring or prepared), or it is in to_arm_.
+// Polls belong to the thread that submits them and end with it, so everything is submitted by the
+// thread that waits.
 class UringLoop final : public EventLoop {
  public:
   explicit UringLoop(const io_uring& ring) : ring_(ring) {}
   ~UringLoop() override {
-    // The ring is torn down in the background; a socket whose poll lasted until then would hang up late.
+    // The ring is torn down in the background; a socket whose poll lasted until then would hang up
+    // late.
     while (!slots_.empty()) remove(slots_.begin()->first);
     io_uring_queue_exit(&ring_);
   }
@@ -35,7 +38,8 @@ class UringLoop final : public EventLoop {
   const char* name() const override { return "io_uring"; }
 
   Status add(int fd, uint64_t token) override {
-    if (fcntl(fd, F_GETFD) < 0) return error(GEAR_EINVAL, "event loop: %d is no open descriptor", fd);
+    if (fcntl(fd, F_GETFD) < 0)
+      return error(GEAR_EINVAL, "event loop: %d is no open descriptor", fd);
     if (slots_.count(fd) != 0) {
       return error(GEAR_EINVAL, "event loop: descriptor %d was added before", fd);
     }
@@ -123,8 +127,8 @@ class UringLoop final : public EventLoop {
     return io_uring_sq_ready(&ring_) > 0;
   }
 
-  // At once: the poll holds the file open. A prepared poll that is still to be submitted goes to the ring before its
-  // cancellation.
+  // At once: the poll holds the file open. A prepared poll that is still to be submitted goes to
+  // the ring before its cancellation.
   void cancel(uint64_t poll) {
     io_uring_sqe* entry = next_entry();
     if (entry == nullptr) return;
@@ -169,8 +173,8 @@ class UringLoop final : public EventLoop {
     to_arm_.push_back(slot);
     if (completion.res == -ECANCELED || completion.res == -EINTR) return 0;
     event->token = watch.token;
-    event->hangup = completion.res < 0 ||
-                    (completion.res & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
+    event->hangup =
+        completion.res < 0 || (completion.res & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL)) != 0;
     return 1;
   }
 
@@ -181,7 +185,8 @@ class UringLoop final : public EventLoop {
   std::unordered_map<int, uint32_t> slots_;
 };
 
-// Old kernels say EINVAL or ENOMEM (they charge rings to RLIMIT_MEMLOCK) where containers say EPERM.
+// Old kernels say EINVAL or ENOMEM (they charge rings to RLIMIT_MEMLOCK) where containers say
+// EPERM.
 bool not_granted(int errno_value) {
   return errno_value == EPERM || errno_value == EACCES || errno_value == ENOSYS ||
          errno_value == EINVAL || errno_value == ENOMEM;
@@ -201,7 +206,8 @@ Result<std::unique_ptr<EventLoop>> create_uring_loop() {
   constexpr unsigned kNeeded = IORING_FEAT_EXT_ARG | IORING_FEAT_NODROP;
   if ((ring.features & kNeeded) != kNeeded) {
     io_uring_queue_exit(&ring);
-    return error(GEAR_EUNSUPPORTED, "event loop: io_uring of this kernel is too old (Linux 5.11 is new enough)");
+    return error(GEAR_EUNSUPPORTED,
+                 "event loop: io_uring of this kernel is too old (Linux 5.11 is new enough)");
   }
   io_uring_ring_dontfork(&ring);
   return std::unique_ptr<EventLoop>(std::make_unique<UringLoop>(ring));

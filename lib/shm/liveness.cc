@@ -33,10 +33,12 @@ ProcessLook look_without_proc(pid_t pid) {
   return {gone ? Seen::kDead : Seen::kHidden, 0};
 }
 
-// Fields 3 (state) and 22 (start time) of /proc/<pid>/stat; the name before them may contain anything.
+// Fields 3 (state) and 22 (start time) of /proc/<pid>/stat; the name before them may contain
+// anything.
 ProcessLook look_at(pid_t pid) {
   Descriptor file(open(format("/proc/%d/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return errno == ENOENT ? look_without_proc(pid) : ProcessLook{Seen::kHidden, 0};
+  if (!file.valid())
+    return errno == ENOENT ? look_without_proc(pid) : ProcessLook{Seen::kHidden, 0};
   char text[1024];
   ssize_t length = read(file.get(), text, sizeof text - 1);
   if (length <= 0) return look_without_proc(pid);
@@ -57,7 +59,9 @@ Status process_has_gone(pid_t pid) {
   return error(GEAR_EDISCONNECTED, "watch process %d: it has gone already", pid);
 }
 
-bool out_of_descriptors(int errno_value) { return errno_value == EMFILE || errno_value == ENFILE; }
+bool out_of_descriptors(int errno_value) {
+  return errno_value == EMFILE || errno_value == ENFILE;
+}
 
 }  // namespace
 
@@ -82,9 +86,10 @@ Result<ProcessWatch> ProcessWatch::of_peer(int socket, WatchWay best) {
     best = WatchWay::kPidfd;
   }
   if (credentials.pid == 0) {
-    return error(GEAR_EUNSUPPORTED,
-                 "watch the peer: it is in another PID namespace; run both in one, or use Linux 6.5 "
-                 "(SO_PEERPIDFD)");
+    return error(
+        GEAR_EUNSUPPORTED,
+        "watch the peer: it is in another PID namespace; run both in one, or use Linux 6.5 "
+        "(SO_PEERPIDFD)");
   }
   return of_process(credentials.pid, best);
 }
@@ -92,7 +97,8 @@ Result<ProcessWatch> ProcessWatch::of_peer(int socket, WatchWay best) {
 Result<ProcessWatch> ProcessWatch::of_process(pid_t pid, WatchWay best) {
   ProcessWatch watch;
   watch.pid_ = pid;
-  // Before pidfd_open: a process that ends in between and whose pid is given anew shows by another start time.
+  // Before pidfd_open: a process that ends in between and whose pid is given anew shows by another
+  // start time.
   ProcessLook before = look_at(pid);
   if (before.seen == Seen::kDead) return process_has_gone(pid);
   watch.start_ticks_ = before.start_ticks;
@@ -113,7 +119,8 @@ Result<ProcessWatch> ProcessWatch::of_process(pid_t pid, WatchWay best) {
   }
   if (before.seen == Seen::kHidden) {
     return error(GEAR_EUNSUPPORTED,
-                 "watch process %d: neither a pidfd (Linux 5.3) nor /proc/%d/stat is to be had", pid, pid);
+                 "watch process %d: neither a pidfd (Linux 5.3) nor /proc/%d/stat is to be had",
+                 pid, pid);
   }
   watch.way_ = WatchWay::kStartTime;
   return watch;

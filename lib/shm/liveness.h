@@ -1,7 +1,8 @@
 // Whether another process is alive, certified by the kernel.
 //
-// A hang-up of a socket is no proof of death: a forked child may hold the socket still, and a live process may have
-// closed it. Memory that a process could write comes back only when the process itself is gone.
+// A hang-up of a socket is no proof of death: a forked child may hold the socket still, and a live
+// process may have closed it. Memory that a process could write comes back only when the process
+// itself is gone.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +14,8 @@
 
 namespace gear {
 
-// Ways to watch a process, best first. A watch takes the best at or below the one asked that the kernel, or the container,
-// grants; EPERM and ENOSYS both mean that it does not.
+// Ways to watch a process, best first. A watch takes the best at or below the one asked that the
+// kernel, or the container, grants; EPERM and ENOSYS both mean that it does not.
 enum class WatchWay {
   kPeerPidfd,  // SO_PEERPIDFD: the very process that connected, also across PID namespaces
   kPidfd,      // pidfd_open of the pid that SO_PEERCRED tells
@@ -26,14 +27,14 @@ class ProcessWatch {
  public:
   ProcessWatch() = default;
 
-  // The process that connected the other end of this socket. Errors: EDISCONNECTED (it is gone already), EUNSUPPORTED (it
-  // is in a PID namespace that cannot be seen into, and SO_PEERPIDFD is not to be had; or there is no /proc), EMFILE,
-  // ESYSTEM.
+  // The process that connected the other end of this socket. Errors: EDISCONNECTED (it is gone
+  // already), EUNSUPPORTED (it is in a PID namespace that cannot be seen into, and SO_PEERPIDFD is
+  // not to be had; or there is no /proc), EMFILE, ESYSTEM.
   static Result<ProcessWatch> of_peer(int socket, WatchWay best = WatchWay::kPeerPidfd);
   static Result<ProcessWatch> of_process(pid_t pid, WatchWay best = WatchWay::kPidfd);
 
-  // True when fd() becomes readable at the death of the process. Otherwise fd() is -1, and dead() is to be asked now and
-  // then.
+  // True when fd() becomes readable at the death of the process. Otherwise fd() is -1, and dead()
+  // is to be asked now and then.
   bool pollable() const { return pidfd_.valid(); }
   int fd() const { return pidfd_.get(); }
 

@@ -43,7 +43,9 @@ uint64_t parse_number(const char* text) {
   return strtoull(text, nullptr, 10);
 }
 
-uint64_t number_in(const std::string& path) { return parse_number(read_text(path).c_str()); }
+uint64_t number_in(const std::string& path) {
+  return parse_number(read_text(path).c_str());
+}
 
 // The number on the line that begins with `key`.
 uint64_t number_of(const std::string& text, const std::string& key) {
@@ -85,8 +87,8 @@ void look_at_group(const std::string& folder, const std::string& group, const Gr
                "the memory limit of control group " + group);
 }
 
-// A group and all above it: each has a limit of its own. In a container the path may be one that only the host sees; the
-// mount itself is then this process's group, and it is always looked at.
+// A group and all above it: each has a limit of its own. In a container the path may be one that
+// only the host sees; the mount itself is then this process's group, and it is always looked at.
 void look_at_groups(const std::string& mount, std::string group, const GroupFiles& files,
                     MemoryRoom* room) {
   while (group.size() > 1) {
@@ -97,7 +99,8 @@ void look_at_groups(const std::string& mount, std::string group, const GroupFile
   look_at_group(mount + "/", "/", files, room);
 }
 
-// Lines of /proc/self/cgroup are hierarchy:controllers:path; version 2 has hierarchy 0 and no controllers.
+// Lines of /proc/self/cgroup are hierarchy:controllers:path; version 2 has hierarchy 0 and no
+// controllers.
 void look_at_control_groups(const std::string& root, MemoryRoom* room) {
   std::string lines = read_text(root + "/proc/self/cgroup");
   for (size_t begin = 0; begin < lines.size();) {
@@ -118,9 +121,12 @@ void look_at_control_groups(const std::string& root, MemoryRoom* room) {
   }
 }
 
-bool not_granted(int errno_value) { return errno_value == EPERM || errno_value == ENOSYS; }
+bool not_granted(int errno_value) {
+  return errno_value == EPERM || errno_value == ENOSYS;
+}
 
-// Whether a tmpfs mounted at /dev/shm ever gives huge pages: its own option decides, not the setting of the kernel.
+// Whether a tmpfs mounted at /dev/shm ever gives huge pages: its own option decides, not the
+// setting of the kernel.
 bool folder_has_huge_pages() {
   std::string mounts = read_text("/proc/self/mounts");
   size_t at = mounts.find(" /dev/shm tmpfs ");
@@ -196,10 +202,11 @@ Status populate_pages(const std::string& purpose, void* data, size_t bytes) {
                    purpose.c_str(), why);
     }
     // EFAULT: the store would have been a SIGBUS.
-    return error(why == ENOMEM ? GEAR_ENOMEM : GEAR_ENOSPC,
-                 "%s: populate: %s asked, the system has no more pages for it: %s (errno %d); lower "
-                 "capacity",
-                 purpose.c_str(), human_bytes(bytes).c_str(), strerror(why), why);
+    return error(
+        why == ENOMEM ? GEAR_ENOMEM : GEAR_ENOSPC,
+        "%s: populate: %s asked, the system has no more pages for it: %s (errno %d); lower "
+        "capacity",
+        purpose.c_str(), human_bytes(bytes).c_str(), strerror(why), why);
   }
   return {};
 }
@@ -210,10 +217,11 @@ Status lock_pages(const std::string& purpose, void* data, size_t bytes) {
   rlimit limit{};
   getrlimit(RLIMIT_MEMLOCK, &limit);
   std::string allowed = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : human_bytes(limit.rlim_cur);
-  return error(GEAR_EMEMLOCK,
-               "%s: lock: %s asked, RLIMIT_MEMLOCK is %s: %s (errno %d); raise it with ulimit -l or "
-               "LimitMEMLOCK= of the service, or give CAP_IPC_LOCK, or use lock = try",
-               purpose.c_str(), human_bytes(bytes).c_str(), allowed.c_str(), strerror(why), why);
+  return error(
+      GEAR_EMEMLOCK,
+      "%s: lock: %s asked, RLIMIT_MEMLOCK is %s: %s (errno %d); raise it with ulimit -l or "
+      "LimitMEMLOCK= of the service, or give CAP_IPC_LOCK, or use lock = try",
+      purpose.c_str(), human_bytes(bytes).c_str(), allowed.c_str(), strerror(why), why);
 }
 
 Status bind_pages(const std::string& purpose, void* data, size_t bytes, int node) {

@@ -43,8 +43,10 @@ size_t take_descriptors(msghdr* message, Received* received) {
     for (size_t offset = 0; offset + sizeof(int) <= bytes; offset += sizeof(int)) {
       int fd;
       memcpy(&fd, CMSG_DATA(part) + offset, sizeof fd);
-      if (count < received->descriptors.size()) received->descriptors[count++].reset(fd);
-      else close(fd);
+      if (count < received->descriptors.size())
+        received->descriptors[count++].reset(fd);
+      else
+        close(fd);
     }
   }
   return count;
@@ -58,10 +60,11 @@ Status check_received(const Received& received, size_t bytes, size_t descriptors
       return error(GEAR_EPROTOCOL, "control message: more than %u descriptors came",
                    layout::kControlDescriptorsMax);
     }
-    return descriptor_error(EMFILE, format("control message: %zu of its descriptors were lost",
-                                           bytes >= sizeof header && header.descriptor_count > descriptors
-                                               ? header.descriptor_count - descriptors
-                                               : size_t{1}));
+    return descriptor_error(EMFILE,
+                            format("control message: %zu of its descriptors were lost",
+                                   bytes >= sizeof header && header.descriptor_count > descriptors
+                                       ? header.descriptor_count - descriptors
+                                       : size_t{1}));
   }
   if (bytes < sizeof header) {
     return error(GEAR_EPROTOCOL, "control message: %zu bytes, a header alone has %zu", bytes,
@@ -74,10 +77,12 @@ Status check_received(const Received& received, size_t bytes, size_t descriptors
   if (header.version != layout::kControlVersion) {
     return error(GEAR_EVERSION,
                  "control message: the peer's protocol version is %u, ours is %u; use one GEAR "
-                 "release on both sides", header.version, layout::kControlVersion);
+                 "release on both sides",
+                 header.version, layout::kControlVersion);
   }
   if (flags & MSG_TRUNC) {
-    return error(GEAR_EPROTOCOL, "control message: its body has %u bytes, at most %zu are taken here",
+    return error(GEAR_EPROTOCOL,
+                 "control message: its body has %u bytes, at most %zu are taken here",
                  header.body_bytes, body_bytes_max);
   }
   if (header.body_bytes != bytes - sizeof header) {
@@ -110,8 +115,8 @@ struct Address {
 Result<Address> path_address(const std::string& what, const std::string& path) {
   Address address{};
   if (path.empty() || path.size() > kPathBytesMax || path.find('\0') != std::string::npos) {
-    return error(GEAR_EINVAL, "%s: a socket path has 1 to %zu bytes, this one has %zu", what.c_str(),
-                 kPathBytesMax, path.size());
+    return error(GEAR_EINVAL, "%s: a socket path has 1 to %zu bytes, this one has %zu",
+                 what.c_str(), kPathBytesMax, path.size());
   }
   address.name.sun_family = AF_UNIX;
   memcpy(address.name.sun_path, path.c_str(), path.size() + 1);
@@ -131,8 +136,8 @@ Result<Address> abstract_address(const std::string& what, const std::string& nam
   return address;
 }
 
-// errno of a connect that is bounded by the deadline, 0 on success. A full backlog is waited for: poll does not tell
-// about it, the send timeout bounds it.
+// errno of a connect that is bounded by the deadline, 0 on success. A full backlog is waited for:
+// poll does not tell about it, the send timeout bounds it.
 int connect_by(int socket, const Address& address, int64_t deadline_ns) {
   for (;;) {
     int64_t left_us = (left_until(deadline_ns) + 999) / 1000;
@@ -153,26 +158,38 @@ Status connect_failure(int why, const std::string& path) {
     case ENOENT:
     case ENOTDIR:
       return error(GEAR_ENOSERVER,
-                   "no geard listens at %s: start geard, or set GEAR_ENDPOINT to where one listens", at);
+                   "no geard listens at %s; start geard, or set GEAR_ENDPOINT to where one listens",
+                   at);
     case ECONNREFUSED:
       if (stat(at, &file) == 0 && !S_ISSOCK(file.st_mode)) {
-        return error(GEAR_ENOTSOCKET, "connect to %s: it is not a socket; set GEAR_ENDPOINT to the "
-                     "socket of a geard", at);
+        return error(GEAR_ENOTSOCKET,
+                     "connect to %s: it is not a socket; set GEAR_ENDPOINT to the "
+                     "socket of a geard",
+                     at);
       }
-      return error(GEAR_ESTALESOCKET,
-                   "connect to %s: nobody listens there any more; the socket was left by a geard that "
-                   "has gone: start geard again, it replaces the file", at);
+      return error(
+          GEAR_ESTALESOCKET,
+          "connect to %s: nobody listens there any more; the socket was left by a geard that "
+          "has gone: start geard again, it replaces the file",
+          at);
     case EACCES:
     case EPERM:
-      return error(GEAR_EPERM, "connect to %s: not permitted to user %u; the socket belongs to the user "
-                   "who started geard", at, geteuid());
+      return error(GEAR_EPERM,
+                   "connect to %s: not permitted to user %u; the socket belongs to the user "
+                   "who started geard",
+                   at, geteuid());
     case EPROTOTYPE:
-      return error(GEAR_EPROTOCOL, "connect to %s: it is the socket of another program (not of type "
-                   "SOCK_SEQPACKET)", at);
+      return error(GEAR_EPROTOCOL,
+                   "connect to %s: it is the socket of another program (not of type "
+                   "SOCK_SEQPACKET)",
+                   at);
     case ETIMEDOUT:
-      return error(GEAR_ETIMEDOUT, "connect to %s: the server takes no connection; the time given ran "
-                   "out", at);
-    default: return system_error(why, "connect to " + path);
+      return error(GEAR_ETIMEDOUT,
+                   "connect to %s: the server takes no connection; the time given ran "
+                   "out",
+                   at);
+    default:
+      return system_error(why, "connect to " + path);
   }
 }
 
@@ -188,8 +205,10 @@ Status make_way(const std::string& what, const Address& address, const std::stri
     return errno == ENOENT ? Status() : system_error(errno, what);
   }
   if (!S_ISSOCK(file.st_mode)) {
-    return error(GEAR_ENOTSOCKET, "%s: there is a file that is not a socket; remove it, or choose "
-                 "another path", what.c_str());
+    return error(GEAR_ENOTSOCKET,
+                 "%s: there is a file that is not a socket; remove it, or choose "
+                 "another path",
+                 what.c_str());
   }
   Result<Descriptor> probe = new_socket(what);
   if (!probe.ok()) return probe.status();
@@ -198,8 +217,8 @@ Status make_way(const std::string& what, const Address& address, const std::stri
     return error(GEAR_EPERM, "%s: the socket there belongs to another user", what.c_str());
   }
   if (why != ECONNREFUSED && why != ENOENT) {
-    return error(GEAR_EADDRINUSE, "%s: another server listens there; stop it, or choose another path",
-                 what.c_str());
+    return error(GEAR_EADDRINUSE,
+                 "%s: another server listens there; stop it, or choose another path", what.c_str());
   }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     return system_error(errno, what + ": removing the socket of a server that has gone");
@@ -207,15 +226,15 @@ Status make_way(const std::string& what, const Address& address, const std::stri
   return {};
 }
 
-Status bind_failure(int why, const std::string& what, const std::string& path) {
+Status bind_failure(int why, const std::string& what) {
   if (why == ENOENT || why == ENOTDIR) {
-    return error(GEAR_ESYSTEM, "%s: its folder does not exist; create it (errno %d)", what.c_str(), why);
+    return error(GEAR_ESYSTEM, "%s: its folder does not exist; create it (errno %d)", what.c_str(),
+                 why);
   }
   if (why == EADDRINUSE) {
-    return error(GEAR_EADDRINUSE, "%s: another server listens there; stop it, or choose another path",
-                 what.c_str());
+    return error(GEAR_EADDRINUSE,
+                 "%s: another server listens there; stop it, or choose another path", what.c_str());
   }
-  (void)path;
   return system_error(why, what);
 }
 
@@ -225,8 +244,9 @@ Status send_message(int socket, const layout::ControlHeader& header, const void*
                     size_t body_bytes, const int* descriptors, size_t descriptor_count,
                     int64_t deadline_ns) {
   if (body_bytes > layout::kControlBytesMax || descriptor_count > layout::kControlDescriptorsMax) {
-    return error(GEAR_EINVAL, "control message: body of %zu bytes and %zu descriptors; at most %u and %u",
-                 body_bytes, descriptor_count, layout::kControlBytesMax, layout::kControlDescriptorsMax);
+    return error(
+        GEAR_EINVAL, "control message: body of %zu bytes and %zu descriptors; at most %u and %u",
+        body_bytes, descriptor_count, layout::kControlBytesMax, layout::kControlDescriptorsMax);
   }
   layout::ControlHeader filled = header;
   filled.magic = layout::kControlMagic;
@@ -256,10 +276,12 @@ Status send_message(int socket, const layout::ControlHeader& header, const void*
       continue;
     }
     if (peer_has_gone(errno)) {
-      return error(GEAR_EDISCONNECTED, "sending a control message: the peer has closed the connection");
+      return error(GEAR_EDISCONNECTED,
+                   "sending a control message: the peer has closed the connection");
     }
     if (errno == ETOOMANYREFS) {
-      return error(GEAR_EMFILE, "sending a control message: too many descriptors are under way "
+      return error(GEAR_EMFILE,
+                   "sending a control message: too many descriptors are under way "
                    "(ETOOMANYREFS); peers do not take theirs, or RLIMIT_NOFILE is too low");
     }
     return system_error(errno, "sending a control message");
@@ -287,14 +309,16 @@ Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
       continue;
     }
     if (peer_has_gone(errno)) {
-      return error(GEAR_EDISCONNECTED, "receiving a control message: the peer has closed the connection");
+      return error(GEAR_EDISCONNECTED,
+                   "receiving a control message: the peer has closed the connection");
     }
     return system_error(errno, "receiving a control message");
   }
   size_t descriptors = take_descriptors(&message, &received);
   // A message of no bytes cannot be told from the end; no peer of ours sends one.
   if (bytes == 0 && descriptors == 0) {
-    return error(GEAR_EDISCONNECTED, "receiving a control message: the peer has closed the connection");
+    return error(GEAR_EDISCONNECTED,
+                 "receiving a control message: the peer has closed the connection");
   }
   GEAR_TRY(check_received(received, static_cast<size_t>(bytes), descriptors, message.msg_flags,
                           body_bytes_max));
@@ -308,16 +332,17 @@ Result<Descriptor> listen_unix(const std::string& path) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     Result<Descriptor> socket = new_socket(what);
     if (!socket.ok()) return socket;
-    // bind makes the file with the mode of the socket: there is no moment in which others could connect.
+    // bind makes the file with the mode of the socket: there is no moment in which others could
+    // connect.
     if (fchmod(socket.value().get(), 0600) != 0) return system_error(errno, what);
     if (bind(socket.value().get(), address.value().get(), address.value().bytes) == 0) {
       GEAR_TRY(start_listening(socket.value(), what));
       return socket;
     }
-    if (errno != EADDRINUSE) return bind_failure(errno, what, path);
+    if (errno != EADDRINUSE) return bind_failure(errno, what);
     GEAR_TRY(make_way(what, address.value(), path));
   }
-  return bind_failure(EADDRINUSE, what, path);
+  return bind_failure(EADDRINUSE, what);
 }
 
 Result<Descriptor> listen_abstract(const std::string& name) {
@@ -327,7 +352,7 @@ Result<Descriptor> listen_abstract(const std::string& name) {
   Result<Descriptor> socket = new_socket(what);
   if (!socket.ok()) return socket;
   if (bind(socket.value().get(), address.value().get(), address.value().bytes) != 0) {
-    return bind_failure(errno, what, name);
+    return bind_failure(errno, what);
   }
   GEAR_TRY(start_listening(socket.value(), what));
   return socket;
@@ -335,7 +360,8 @@ Result<Descriptor> listen_abstract(const std::string& name) {
 
 Result<Descriptor> accept_unix(int listener) {
   for (;;) {
-    // A listener that blocks would wait although its connection may have gone since it was announced.
+    // A listener that blocks would wait although its connection may have gone since it was
+    // announced.
     pollfd entry{listener, POLLIN, 0};
     if (poll(&entry, 1, 0) == 0) return error(GEAR_ETIMEDOUT, "accept: no connection waits");
     Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
@@ -367,8 +393,10 @@ Result<Descriptor> connect_abstract(const std::string& name, int64_t deadline_ns
   int why = connect_by(socket.value().get(), address.value(), deadline_ns);
   if (why == 0) return socket;
   if (why == ECONNREFUSED) {
-    return error(GEAR_ENOSERVER, "%s: nobody listens there: the server has gone, or runs in another "
-                 "network namespace", what.c_str());
+    return error(GEAR_ENOSERVER,
+                 "%s: nobody listens there: the server has gone, or runs in another "
+                 "network namespace",
+                 what.c_str());
   }
   if (why == ETIMEDOUT) {
     return error(GEAR_ETIMEDOUT, "%s: the server takes no connection; the time given ran out",

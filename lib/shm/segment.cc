@@ -29,15 +29,20 @@ namespace {
 namespace ipc = boost::interprocess;
 
 const char* const kFolder = "/dev/shm";
-// An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all of it forever.
+// An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all
+// of it forever.
 constexpr size_t kAllocationPieceBytes = size_t{64} << 20;
 
 const char* kind_name(layout::SegmentKind kind) {
   switch (kind) {
-    case layout::SegmentKind::kInstance: return "instance";
-    case layout::SegmentKind::kDirectory: return "directory";
-    case layout::SegmentKind::kData: return "data";
-    case layout::SegmentKind::kChannel: return "channel";
+    case layout::SegmentKind::kInstance:
+      return "instance";
+    case layout::SegmentKind::kDirectory:
+      return "directory";
+    case layout::SegmentKind::kData:
+      return "data";
+    case layout::SegmentKind::kChannel:
+      return "channel";
   }
   return "unknown";
 }
@@ -46,10 +51,12 @@ std::string name_prefix(uint64_t instance_id) {
   return format("gear.%u.%016llx.", geteuid(), static_cast<unsigned long long>(instance_id));
 }
 
-// A property that was not granted: the failure itself where it is required, else a line in the log, once.
+// A property that was not granted: the failure itself where it is required, else a line in the log,
+// once.
 Status unless_required(bool required, const Status& failure, std::atomic<bool>* said) {
   if (required) return failure;
-  if (!said->exchange(true)) log(LogLevel::kWarning, "%s; going on without", failure.text().c_str());
+  if (!said->exchange(true))
+    log(LogLevel::kWarning, "%s; going on without", failure.text().c_str());
   return {};
 }
 
@@ -86,8 +93,8 @@ Status check_huge_page_room(const std::string& purpose, uint64_t bytes) {
                static_cast<unsigned long long>(pool.free_pages));
 }
 
-// Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment nor bring the OOM
-// killer.
+// Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment
+// nor bring the OOM killer.
 Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOptions& options) {
   rlimit file_size{};
   if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur) {
@@ -114,8 +121,8 @@ Status allocate_pages(const std::string& purpose, int fd, size_t bytes, const ch
     if (why == EINTR) continue;
     if (why == ENOSPC && named) return no_space_in_folder(purpose, bytes, free_in_folder());
     if (why != 0) {
-      std::string what = format("%s: allocating %s in %s", purpose.c_str(),
-                                human_bytes(bytes).c_str(), where);
+      std::string what =
+          format("%s: allocating %s in %s", purpose.c_str(), human_bytes(bytes).c_str(), where);
       return system_error(why, what);
     }
     offset += piece;
@@ -160,21 +167,24 @@ Status check_header(const std::string& purpose, const layout::SegmentHeader& hea
     return error(GEAR_EPROTOCOL, "%s: the %s segment is half made", about, kind_name(kind));
   }
   if (magic != layout::kSegmentMagic) {
-    return error(GEAR_EPROTOCOL, "%s: not a GEAR segment: it begins with %016llx, not %016llx", about,
-                 static_cast<unsigned long long>(magic),
+    return error(GEAR_EPROTOCOL, "%s: not a GEAR segment: it begins with %016llx, not %016llx",
+                 about, static_cast<unsigned long long>(magic),
                  static_cast<unsigned long long>(layout::kSegmentMagic));
   }
   if (header.version != layout::kLayoutVersion) {
-    return error(GEAR_EVERSION,
-                 "%s: the server's layout version is %u, this library's is %u; use one GEAR release "
-                 "on both sides", about, header.version, layout::kLayoutVersion);
+    return error(
+        GEAR_EVERSION,
+        "%s: the server's layout version is %u, this library's is %u; use one GEAR release "
+        "on both sides",
+        about, header.version, layout::kLayoutVersion);
   }
   if (header.fingerprint != layout::kLayoutFingerprint) {
-    return error(GEAR_EVERSION,
-                 "%s: the server's layout fingerprint is %016llx, this library's is %016llx; use one "
-                 "GEAR build on both sides", about,
-                 static_cast<unsigned long long>(header.fingerprint),
-                 static_cast<unsigned long long>(layout::kLayoutFingerprint));
+    return error(
+        GEAR_EVERSION,
+        "%s: the server's layout fingerprint is %016llx, this library's is %016llx; use one "
+        "GEAR build on both sides",
+        about, static_cast<unsigned long long>(header.fingerprint),
+        static_cast<unsigned long long>(layout::kLayoutFingerprint));
   }
   if (header.kind != static_cast<uint32_t>(kind)) {
     return error(GEAR_EPROTOCOL, "%s: a %s segment (kind %u) came, a %s segment (kind %u) was due",
@@ -222,9 +232,9 @@ Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
     mapping.region_ = std::make_unique<ipc::mapped_region>(
         Mappable(fd), writable ? ipc::read_write : ipc::read_only, 0, bytes);
   } catch (const ipc::interprocess_exception& failure) {
-    return system_error(failure.get_native_error(),
-                        format("mmap of %s, %s", human_bytes(bytes).c_str(),
-                               writable ? "writable" : "read-only"));
+    return system_error(
+        failure.get_native_error(),
+        format("mmap of %s, %s", human_bytes(bytes).c_str(), writable ? "writable" : "read-only"));
   } catch (const std::bad_alloc&) {
     return error(GEAR_ENOMEM, "mmap of %s: no memory for its record", human_bytes(bytes).c_str());
   }
@@ -257,7 +267,9 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   return *this;
 }
 
-Segment::~Segment() { remove_name(); }
+Segment::~Segment() {
+  remove_name();
+}
 
 void Segment::remove_name() {
   if (!name_.empty() && owner_pid_ == getpid()) shm_unlink(name_.c_str());
@@ -272,8 +284,10 @@ Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
   writable_.reset(shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!writable_.valid()) {
     if (errno == EEXIST) {
-      return error(GEAR_EEXISTS, "%s: it exists already in %s; remove it if no server of instance "
-                   "%016llx runs", what.c_str(), kFolder, static_cast<unsigned long long>(instance_id));
+      return error(GEAR_EEXISTS,
+                   "%s: it exists already in %s; remove it if no server of instance "
+                   "%016llx runs",
+                   what.c_str(), kFolder, static_cast<unsigned long long>(instance_id));
     }
     if (errno == ENOENT || errno == ENOSYS) {
       return error(GEAR_EUNSUPPORTED, "%s: %s is not there; mount a tmpfs, or use memory = memfd",
@@ -299,18 +313,19 @@ Status Segment::open_memfd(const std::string& purpose, layout::SegmentKind kind,
     std::string what = purpose + (huge ? ": memfd_create of huge pages" : ": memfd_create");
     if (why != EPERM && why != ENOSYS && why != EINVAL) return descriptor_error(why, what);
     *named = !huge;
-    return unless_required(huge,
-                           error(GEAR_EUNSUPPORTED,
-                                 "%s: not available here (errno %d); use memory = posix",
-                                 what.c_str(), why),
-                           &said_memfd);
+    return unless_required(
+        huge,
+        error(GEAR_EUNSUPPORTED, "%s: not available here (errno %d); use memory = posix",
+              what.c_str(), why),
+        &said_memfd);
   }
-  if (fchmod(writable_.get(), 0600) != 0) return system_error(errno, purpose + ": fchmod of a memfd");
+  if (fchmod(writable_.get(), 0600) != 0)
+    return system_error(errno, purpose + ": fchmod of a memfd");
   std::string again = format("/proc/self/fd/%d", writable_.get());
   read_only_.reset(open(again.c_str(), O_RDONLY | O_CLOEXEC));
   if (!read_only_.valid()) {
     return descriptor_error(errno, purpose + ": opening " + again +
-                            " read-only (is /proc mounted? memory = posix needs none)");
+                                       " read-only (is /proc mounted? memory = posix needs none)");
   }
   return {};
 }
@@ -319,8 +334,8 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
                          bool named) {
   bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
   if (ftruncate(writable_.get(), static_cast<off_t>(bytes)) != 0) {
-    return system_error(errno, format("%s: ftruncate to %s", purpose.c_str(),
-                                      human_bytes(bytes).c_str()));
+    return system_error(errno,
+                        format("%s: ftruncate to %s", purpose.c_str(), human_bytes(bytes).c_str()));
   }
   Result<Mapping> mapped = Mapping::map(writable_.get(), bytes, true);
   if (!mapped.ok()) {
@@ -334,8 +349,10 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
   if (options.huge_pages == GEAR_WANT_TRY) {
     Status advised = advise_huge_pages(purpose, data, bytes, named);
     // Only a touch makes a huge page. A shortage shows again, as an error, in what follows.
-    if (advised.ok()) (void)populate_pages(purpose, data, bytes);
-    else GEAR_TRY(unless_required(false, advised, &said_huge_pages));
+    if (advised.ok())
+      (void)populate_pages(purpose, data, bytes);
+    else
+      GEAR_TRY(unless_required(false, advised, &said_huge_pages));
   }
   const char* where = hugetlb ? "huge pages" : named ? kFolder : "memory";
   GEAR_TRY(allocate_pages(purpose, writable_.get(), bytes, where, named));
@@ -352,7 +369,8 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
   }
   if (options.lock != GEAR_WANT_NO) {
     Status locked = lock_pages(purpose, data, bytes);
-    if (!locked.ok()) GEAR_TRY(unless_required(options.lock == GEAR_WANT_REQUIRED, locked, &said_lock));
+    if (!locked.ok())
+      GEAR_TRY(unless_required(options.lock == GEAR_WANT_REQUIRED, locked, &said_lock));
   }
   return {};
 }
@@ -363,9 +381,11 @@ Result<Segment> Segment::create(const std::string& purpose, layout::SegmentKind 
   bool named = options.memory == GEAR_MEMORY_POSIX;
   bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
   if (named && hugetlb) {
-    return error(GEAR_EUNSUPPORTED,
-                 "%s: huge_pages = required takes hugetlb pages, which a named segment cannot have; "
-                 "use memory = memfd, or huge_pages = try", purpose.c_str());
+    return error(
+        GEAR_EUNSUPPORTED,
+        "%s: huge_pages = required takes hugetlb pages, which a named segment cannot have; "
+        "use memory = memfd, or huge_pages = try",
+        purpose.c_str());
   }
   Result<uint64_t> size = size_on_pages(purpose, bytes, hugetlb);
   if (!size.ok()) return size.status();

@@ -23,7 +23,8 @@ struct MemoryOptions {
   int32_t numa_node = -1;
 };
 
-// A mapping of a whole segment; unmaps when it goes. Never inherited by a forked child (MADV_DONTFORK).
+// A mapping of a whole segment; unmaps when it goes. Never inherited by a forked child
+// (MADV_DONTFORK).
 class Mapping {
  public:
   Mapping();
@@ -45,8 +46,8 @@ class Mapping {
   int owner_pid_ = 0;  // a forked child has no mapping, and must not unmap what it put in its place
 };
 
-// A segment that this process made and owns. Its name, if it has one, goes with it; its memory when the last process
-// unmaps it. Not thread safe.
+// A segment that this process made and owns. Its name, if it has one, goes with it; its memory when
+// the last process unmaps it. Not thread safe.
 class Segment {
  public:
   Segment() = default;
@@ -54,11 +55,13 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Makes a zero-filled segment of `bytes` (rounded up to whole pages), all of it allocated: shortage is an error here
-  // and never a fault later. `purpose` is the begin of error texts ("create table \"atari\""). Posix segments are named
-  // "/gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>", created exclusively, mode 0600; memfds get F_SEAL_SHRINK and
-  // F_SEAL_GROW and mode 0600. The header is written but for its magic.
-  // Errors: ENOSPC (asked and free bytes in the text), ENOMEM, EMFILE, EMEMLOCK, EUNSUPPORTED, EEXISTS, ESYSTEM.
+  // Makes a zero-filled segment of `bytes` (rounded up to whole pages), all of it allocated:
+  // shortage is an error here and never a fault later. `purpose` is the begin of error texts
+  // ("create table \"atari\""). Posix segments are named
+  // "/gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>", created exclusively, mode 0600; memfds
+  // get F_SEAL_SHRINK and F_SEAL_GROW and mode 0600. The header is written but for its magic.
+  // Errors: ENOSPC (asked and free bytes in the text), ENOMEM, EMFILE, EMEMLOCK, EUNSUPPORTED,
+  // EEXISTS, ESYSTEM.
   static Result<Segment> create(const std::string& purpose, layout::SegmentKind kind, size_t bytes,
                                 uint64_t instance_id, uint64_t object_id,
                                 const MemoryOptions& options);
@@ -82,18 +85,18 @@ class Segment {
   Descriptor writable_;
   Descriptor read_only_;
   Mapping mapping_;
-  std::string name_;    // empty for memfd
-  int owner_pid_ = 0;   // a forked child does not remove the name
+  std::string name_;   // empty for memfd
+  int owner_pid_ = 0;  // a forked child does not remove the name
 };
 
-// Maps a segment received from a server and checks it: size of the file, magic, version, fingerprint, kind. `purpose` is
-// as above. Errors: EVERSION (both versions, or both fingerprints, in the text), EPROTOCOL (half made, too small, another
-// kind), ENOMEM.
+// Maps a segment received from a server and checks it: size of the file, magic, version,
+// fingerprint, kind. `purpose` is as above. Errors: EVERSION (both versions, or both fingerprints,
+// in the text), EPROTOCOL (half made, too small, another kind), ENOMEM.
 Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentKind kind,
                             bool writable);
 
-// Removes the named segments that a dead server of this instance left. Only for the holder of the instance's lock.
-// Returns how many.
+// Removes the named segments that a dead server of this instance left. Only for the holder of the
+// instance's lock. Returns how many.
 size_t remove_segments_of(uint64_t instance_id);
 
 }  // namespace gear

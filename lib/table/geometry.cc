@@ -60,15 +60,15 @@ Status multiply(const char* table, const char* what, uint64_t a, uint64_t b, uin
 Status plan_column(const char* table, const ColumnSpec& spec, ColumnRecord* record) {
   GEAR_TRY(check_name("column", spec.name));
   if (spec.dtype < GEAR_BOOL || spec.dtype > GEAR_BYTES) {
-    return error(GEAR_EDTYPE, "create table \"%s\": column \"%s\" has dtype %u; give one of gear_dtype (1 to %d)",
+    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has dtype %u; give one of gear_dtype (1 to %d)",
                  table, spec.name, spec.dtype, GEAR_BYTES);
   }
   if (spec.rank > layout::kRankMax) {
-    return error(GEAR_ESHAPE, "create table \"%s\": column \"%s\" has rank %u; at most %u", table,
+    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has rank %u; give at most %u", table,
                  spec.name, spec.rank, layout::kRankMax);
   }
   if ((spec.flags & ~uint32_t{GEAR_COLUMN_PER_EPISODE}) != 0) {
-    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has unknown flags 0x%x", table,
+    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has unknown flags 0x%x; give GEAR_COLUMN_ flags of this version", table,
                  spec.name, spec.flags);
   }
   uint64_t bytes = dtype_bytes(spec.dtype, spec.element_bytes);
@@ -84,7 +84,8 @@ Status plan_column(const char* table, const ColumnSpec& spec, ColumnRecord* reco
       return error(GEAR_ESIZE, "create table \"%s\": column \"%s\" has extent %lld on axis %u; every extent is at least 1",
                    table, spec.name, static_cast<long long>(spec.shape[axis]), axis);
     }
-    GEAR_TRY(multiply(table, "a cell", bytes, static_cast<uint64_t>(spec.shape[axis]), &bytes));
+    std::string cell = format("a cell of column \"%s\"", spec.name);
+    GEAR_TRY(multiply(table, cell.c_str(), bytes, static_cast<uint64_t>(spec.shape[axis]), &bytes));
     record->shape[axis] = spec.shape[axis];
   }
   if (bytes > kCellBytesMax) {
@@ -201,7 +202,7 @@ Status plan_selectors(const TableCreateRequest& request, TableHeader* header) {
   uint32_t remover =
       request.remover == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_FIFO} : request.remover;
   if (sampler > GEAR_SELECT_PRIORITIZED) {
-    return error(GEAR_EINVAL, "create table \"%s\": sampler %u is no gear_selector", request.name,
+    return error(GEAR_EINVAL, "create table \"%s\": sampler %u; give a gear_selector of this version", request.name,
                  sampler);
   }
   if (remover != GEAR_SELECT_FIFO && remover != GEAR_SELECT_UNIFORM) {
@@ -211,7 +212,7 @@ Status plan_selectors(const TableCreateRequest& request, TableHeader* header) {
   double alpha = request.priority_alpha == 0.0 ? 0.6 : request.priority_alpha;
   if (request.priority_alpha == GEAR_ALPHA_ZERO) alpha = 0.0;
   if (!priority_valid(alpha) || !priority_valid(request.priority_epsilon)) {
-    return error(GEAR_EPRIORITY, "create table \"%s\": priority_alpha %g, priority_epsilon %g; both are finite and not negative",
+    return error(GEAR_EINVAL, "create table \"%s\": priority_alpha %g, priority_epsilon %g; give finite numbers that are not negative",
                  request.name, request.priority_alpha, request.priority_epsilon);
   }
   header->indexes[0] = {sampler, 0, 0, 0, alpha, request.priority_epsilon};

@@ -108,8 +108,10 @@ uint32_t Table::open_lane(uint32_t channel) {
 void Table::close_lane(uint32_t index) {
   Lane& lane = lanes_[index];
   GEAR_ASSERT(lane.open, "lane %u", index);
-  // An episode item of the open episode is not made: its writer never ended it. A step or sequence item stays.
-  if (lane.episode_steps() > 0) finish_episode(lane, index, layout::kMarkTruncated);
+  // As if its writer had ended the open episode, item and all; where the limiter admits no item, without.
+  if (lane.episode_steps() > 0 && end_episode(index, GEAR_TRUNCATED) != Admit::kDone) {
+    finish_episode(lane, index, layout::kMarkTruncated);
+  }
   for (uint32_t block : lane.blocks) pool_->drop(block);
   for (uint32_t slot : lane.episodes) drop_episode(slot);
   lane.blocks.clear();

@@ -62,7 +62,7 @@ void select_row(Report* report, uint32_t sampler, const char* name, const char* 
   std::vector<DrawnItem> drawn(kBatch);
   auto ours = [&] {
     if (direct_pick(index, view.header, rng, kBatch, picks.data()) != kBatch) abort();
-    for (uint32_t i = 0; i < kBatch; ++i) __builtin_prefetch(&view.items[picks[i].slot]);
+    for (uint32_t i = 0; i < kBatch; ++i) prefetch_item(view, picks[i].slot);
     for (uint32_t i = 0; i < kBatch; ++i) {
       if (!read_item(view, picks[i].slot, &drawn[i])) abort();
     }

@@ -1,4 +1,5 @@
-// Tests that need a process of their own: one with other limits, another user, or fewer system calls.
+// Tests that need a process of their own: one with other limits, another user, or fewer system
+// calls.
 #pragma once
 
 #include <dirent.h>
@@ -21,7 +22,18 @@ namespace gear::test {
 
 inline constexpr unsigned kChildSeconds = 30;
 
-// Runs body in a forked child. Returns what it returned, or how the child died. Needs a process without other threads.
+// Sanitizers need much address space, and make mlock a call that does nothing.
+#if defined(__has_feature)
+#define GEAR_TEST_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GEAR_TEST_SANITIZED 1
+#else
+#define GEAR_TEST_SANITIZED 0
+#endif
+inline constexpr bool kSanitized = GEAR_TEST_SANITIZED;
+
+// Runs body in a forked child. Returns what it returned, or how the child died. Needs a process
+// without other threads.
 inline std::string in_child(const std::function<std::string()>& body) {
   int ends[2];
   if (pipe(ends) != 0) return "pipe failed";
@@ -55,8 +67,8 @@ inline std::string in_child(const std::function<std::string()>& body) {
   return text;
 }
 
-// From here on these system calls of this process answer errno_value (or kill it, for -1), as a container's seccomp
-// profile would have it. False where that cannot be arranged.
+// From here on these system calls of this process answer errno_value (or kill it, for -1), as a
+// container's seccomp profile would have it. False where that cannot be arranged.
 inline bool deny_calls(const std::vector<long>& numbers, int errno_value) {
   std::vector<sock_filter> program;
   program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
@@ -85,9 +97,12 @@ inline size_t count_entries(const char* folder, const std::string& begin = "") {
   return count;
 }
 
-inline size_t open_descriptors() { return count_entries("/proc/self/fd") - 1; }
+inline size_t open_descriptors() {
+  return count_entries("/proc/self/fd") - 1;
+}
 
-// Limits descriptors so that `more` can be made, given that numbers below the lowest free one are all taken.
+// Limits descriptors so that `more` can be made, given that numbers below the lowest free one are
+// all taken.
 inline void allow_descriptors(unsigned more) {
   int lowest = dup(0);
   close(lowest);

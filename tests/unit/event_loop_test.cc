@@ -40,7 +40,9 @@ void drain(int fd) {
   uint64_t count;
   EXPECT_EQ(read(fd, &count, sizeof count), 8);
 }
-Descriptor bell() { return Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+Descriptor bell() {
+  return Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
 
 struct Connection {
   Descriptor near;
@@ -335,7 +337,7 @@ TEST_P(Loop, RefusesWhatCannotBeWatched) {
 TEST_P(Loop, ReturnsFromASleepAtASignal) {
   Descriptor one = bell();
   ASSERT_TRUE(loop_->add(one.get(), 1).ok());
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) {};
   struct sigaction old;
   sigaction(SIGUSR1, &action, &old);
@@ -353,7 +355,9 @@ TEST_P(Loop, ReturnsFromASleepAtASignal) {
   sigaction(SIGUSR1, &old, nullptr);
 }
 
-void count_line(int, const char*, void* user) { ++*static_cast<int*>(user); }
+void count_line(int, const char*, void* user) {
+  ++*static_cast<int*>(user);
+}
 
 TEST(LoopChoice, IsEpollWhereIoUringIsNotAllowedByTheUser) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::create(false);

@@ -270,7 +270,7 @@ TEST_F(Message, ToAPeerThatDoesNotReadIsBoundedByTheTime) {
 }
 
 TEST_F(Message, IsWaitedForAcrossSignals) {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) {};
   struct sigaction old;
   sigaction(SIGALRM, &action, &old);

@@ -204,7 +204,8 @@ TEST_F(Completion, RoomIsNothingWhileTheHeadHasJumped) {
 }
 
 TEST_F(Completion, GoesIntoItsOwnMemoryWhenTheHeaderIsScribbled) {
-  CompletionRecord* first = layout::at_offset<CompletionRecord>(header_, header_->completion_offset);
+  CompletionRecord* first =
+      layout::at_offset<CompletionRecord>(header_, header_->completion_offset);
   header_->completion_slots = 0xffffffff;
   header_->completion_offset = uint64_t{1} << 50;
   publish(header_->completion_tail, uint64_t{99});

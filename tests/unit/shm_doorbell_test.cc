@@ -85,12 +85,14 @@ TEST(Futex, EndsItsSleepAtTheTimeGiven) {
 TEST(Futex, SleepsOnAReadOnlyMapping) {
   int fd = memfd_create("gear.test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(fd, 4096), 0);
-  auto* written = static_cast<uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+  auto* written =
+      static_cast<uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
   auto* seen = static_cast<const uint32_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0));
   std::atomic<bool> woke{false};
   std::thread sleeper([&] {
     int64_t deadline = deadline_after(int64_t{kLostAfterMs} * kMs);
-    while (observe(*seen) == 0 && left_until(deadline) > 0) futex_wait(seen, 0, left_until(deadline));
+    while (observe(*seen) == 0 && left_until(deadline) > 0)
+      futex_wait(seen, 0, left_until(deadline));
     woke.store(observe(*seen) == 1);
   });
   publish(*written, 1u);
@@ -111,7 +113,8 @@ TEST(WakeUp, CostsNothingWhileTheClientIsAwake) {
   EXPECT_EQ(peek(channel.header()->wake_word), 1u);
 }
 
-// A delay of up to some hundred nanoseconds, another one each time: the two sides meet at every point of the way to sleep.
+// A delay of up to some hundred nanoseconds, another one each time: the two sides meet at every
+// point of the way to sleep.
 class Jitter {
  public:
   explicit Jitter(uint32_t seed) : state_(seed) {}
@@ -124,10 +127,12 @@ class Jitter {
   uint32_t state_;
 };
 
-// The library's protocol, both ends, over one mapping. Whoever sleeps with nobody to wake it counts as lost.
+// The library's protocol, both ends, over one mapping. Whoever sleeps with nobody to wake it counts
+// as lost.
 class WakeUpStress : public testing::Test {
  protected:
-  // Takes every record, until `turns` of them; awake, or asleep on the bell whenever the ring is empty.
+  // Takes every record, until `turns` of them; awake, or asleep on the bell whenever the ring is
+  // empty.
   void conduct(uint64_t turns, bool sleep) {
     SubmissionConsumer consumer(header_, header_->submission_offset, 8);
     Jitter jitter(1);
@@ -155,7 +160,8 @@ class WakeUpStress : public testing::Test {
     }
   }
 
-  // Publishes one record a turn, and waits until the conductor's head shows it: awake, or asleep on the futex.
+  // Publishes one record a turn, and waits until the conductor's head shows it: awake, or asleep on
+  // the futex.
   void submit(uint64_t turns, bool sleep) {
     SubmissionProducer producer(header_);
     Jitter jitter(2);
@@ -196,11 +202,17 @@ class WakeUpStress : public testing::Test {
   std::atomic<uint64_t> lost_{0};
 };
 
-TEST_F(WakeUpStress, LosesNoneOfAConductorThatSleepsAtEveryTurn) { run(300'000, true, false); }
+TEST_F(WakeUpStress, LosesNoneOfAConductorThatSleepsAtEveryTurn) {
+  run(300'000, true, false);
+}
 
-TEST_F(WakeUpStress, LosesNoneOfAClientThatSleepsAtEveryTurn) { run(300'000, false, true); }
+TEST_F(WakeUpStress, LosesNoneOfAClientThatSleepsAtEveryTurn) {
+  run(300'000, false, true);
+}
 
-TEST_F(WakeUpStress, LosesNoneWhenBothSleepAtEveryTurn) { run(50'000, true, true); }
+TEST_F(WakeUpStress, LosesNoneWhenBothSleepAtEveryTurn) {
+  run(50'000, true, true);
+}
 
 }  // namespace
 }  // namespace gear

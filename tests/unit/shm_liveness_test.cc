@@ -72,9 +72,12 @@ class Client {
 
 const char* name_of(WatchWay way) {
   switch (way) {
-    case WatchWay::kPeerPidfd: return "PeerPidfd";
-    case WatchWay::kPidfd: return "Pidfd";
-    case WatchWay::kStartTime: return "StartTime";
+    case WatchWay::kPeerPidfd:
+      return "PeerPidfd";
+    case WatchWay::kPidfd:
+      return "Pidfd";
+    case WatchWay::kStartTime:
+      return "StartTime";
   }
   return "";
 }
@@ -82,7 +85,8 @@ const char* name_of(WatchWay way) {
 class Watch : public testing::TestWithParam<WatchWay> {};
 
 INSTANTIATE_TEST_SUITE_P(Way, Watch,
-                         testing::Values(WatchWay::kPeerPidfd, WatchWay::kPidfd, WatchWay::kStartTime),
+                         testing::Values(WatchWay::kPeerPidfd, WatchWay::kPidfd,
+                                         WatchWay::kStartTime),
                          [](const auto& info) { return name_of(info.param); });
 
 TEST_P(Watch, TellsThatAKilledClientIsDeadThoughNobodyReapedIt) {

@@ -26,13 +26,19 @@ constexpr size_t kBytes = 100'000;
 const std::string kPurpose = "create table \"atari\"";
 
 // No other test process has this one.
-uint64_t instance() { return 0x7e57000000000000u | static_cast<uint64_t>(getpid()); }
+uint64_t instance() {
+  return 0x7e57000000000000u | static_cast<uint64_t>(getpid());
+}
 
 std::string prefix(uint64_t id) {
   return format("gear.%u.%016llx.", geteuid(), static_cast<unsigned long long>(id));
 }
-size_t names_of(uint64_t id) { return test::count_entries("/dev/shm", prefix(id)); }
-std::string path_of(uint64_t id, const char* rest) { return "/dev/shm/" + prefix(id) + rest; }
+size_t names_of(uint64_t id) {
+  return test::count_entries("/dev/shm", prefix(id));
+}
+std::string path_of(uint64_t id, const char* rest) {
+  return "/dev/shm/" + prefix(id) + rest;
+}
 
 Result<Segment> make(uint32_t memory, size_t bytes = kBytes, MemoryOptions options = {},
                      uint64_t object = 5) {
@@ -48,13 +54,16 @@ bool says(const Status& status, const std::string& words) {
   return status.text().find(words) != std::string::npos;
 }
 
-void count_line(int, const char*, void* user) { ++*static_cast<int*>(user); }
+void count_line(int, const char*, void* user) {
+  ++*static_cast<int*>(user);
+}
 
 // Cases that hold for named and for anonymous segments.
 class EitherSegment : public testing::TestWithParam<uint32_t> {};
 
 INSTANTIATE_TEST_SUITE_P(Memory, EitherSegment,
-                         testing::Values(GEAR_MEMORY_POSIX, GEAR_MEMORY_MEMFD), [](const auto& info) {
+                         testing::Values(GEAR_MEMORY_POSIX, GEAR_MEMORY_MEMFD),
+                         [](const auto& info) {
                            return info.param == GEAR_MEMORY_POSIX ? "Posix" : "Memfd";
                          });
 
@@ -142,7 +151,8 @@ TEST_P(EitherSegment, SaysMagicVersionFingerprintKindAndSizeThatDoNotFit) {
   header.magic = 0x1122334455667788u;
   Status status = refused();
   EXPECT_EQ(status.code(), GEAR_EPROTOCOL);
-  EXPECT_TRUE(says(status, "1122334455667788") && says(status, "3130474553524147")) << status.text();
+  EXPECT_TRUE(says(status, "1122334455667788") && says(status, "3130474553524147"))
+      << status.text();
 
   header.version = 77;
   status = refused();
@@ -153,8 +163,9 @@ TEST_P(EitherSegment, SaysMagicVersionFingerprintKindAndSizeThatDoNotFit) {
   header.fingerprint = 0xabcdef;
   status = refused();
   EXPECT_EQ(status.code(), GEAR_EVERSION);
-  EXPECT_TRUE(says(status, "0000000000abcdef") &&
-              says(status, format("%016llx", static_cast<unsigned long long>(layout::kLayoutFingerprint))))
+  EXPECT_TRUE(
+      says(status, "0000000000abcdef") &&
+      says(status, format("%016llx", static_cast<unsigned long long>(layout::kLayoutFingerprint))))
       << status.text();
 
   header.kind = static_cast<uint32_t>(SegmentKind::kChannel);
@@ -166,7 +177,8 @@ TEST_P(EitherSegment, SaysMagicVersionFingerprintKindAndSizeThatDoNotFit) {
   header.size_bytes = 4096;
   status = refused();
   EXPECT_EQ(status.code(), GEAR_EPROTOCOL);
-  EXPECT_TRUE(says(status, format("%zu bytes", segment.size())) && says(status, "4096")) << status.text();
+  EXPECT_TRUE(says(status, format("%zu bytes", segment.size())) && says(status, "4096"))
+      << status.text();
 
   EXPECT_TRUE(map_segment("open", segment.read_only_fd(), SegmentKind::kData, false).ok());
 }
@@ -294,6 +306,7 @@ TEST_P(EitherSegment, ThatIsPopulatedFaultsNoMore) {
 }
 
 TEST_P(EitherSegment, ThatIsLockedCountsAsLocked) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer disables mlock";
   MemoryOptions options;
   options.lock = GEAR_WANT_REQUIRED;
   Result<Segment> made = make(GetParam(), size_t{1} << 20, options);
@@ -308,6 +321,7 @@ TEST_P(EitherSegment, ThatIsLockedCountsAsLocked) {
 }
 
 TEST_P(EitherSegment, ThatCannotBeLockedIsRefusedOrSaysSoOnce) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer disables mlock";
   std::string end = in_child([] {
     int lines = 0;
     set_log_sink(count_line, &lines);
@@ -403,7 +417,8 @@ TEST(NamedSegment, OfADeadServerIsRemovedAndNoOther) {
 
 TEST(NamedSegment, BeyondASmallFolderNamesWhatIsFreeThere) {
   std::string end = in_child([] {
-    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
       return std::string("skip");
     }
@@ -411,7 +426,8 @@ TEST(NamedSegment, BeyondASmallFolderNamesWhatIsFreeThere) {
     if (made.ok()) return std::string("made");
     std::string text = made.status().text();
     if (made.status().code() != GEAR_ENOSPC) return text;
-    if (text.find("8.0 MiB asked, 1.0 MiB free in /dev/shm (ENOSPC)") == std::string::npos) return text;
+    if (text.find("8.0 MiB asked, 1.0 MiB free in /dev/shm (ENOSPC)") == std::string::npos)
+      return text;
     if (text.find("memory = memfd") == std::string::npos) return text;
     if (names_of(instance()) != 0) return std::string("a name was left");
     Result<Segment> elsewhere = make(GEAR_MEMORY_MEMFD, size_t{8} << 20);
@@ -470,7 +486,8 @@ TEST(MemfdSegment, BecomesANamedOneWhereMemfdIsForbiddenAndSaysSoOnce) {
 TEST(ReceivedSegment, ThatIsNoMemoryOrTooSmallIsRefused) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  EXPECT_EQ(map_segment("open", ends[0], SegmentKind::kData, false).status().code(), GEAR_EPROTOCOL);
+  EXPECT_EQ(map_segment("open", ends[0], SegmentKind::kData, false).status().code(),
+            GEAR_EPROTOCOL);
   close(ends[0]);
   close(ends[1]);
   int fd = memfd_create("gear.test", MFD_CLOEXEC);
@@ -482,6 +499,7 @@ TEST(ReceivedSegment, ThatIsNoMemoryOrTooSmallIsRefused) {
 }
 
 TEST(ReceivedSegment, BeyondTheAddressSpaceIsNoMemory) {
+  if (test::kSanitized) GTEST_SKIP() << "a sanitizer needs the address space";
   Result<Segment> made = make(GEAR_MEMORY_MEMFD, size_t{64} << 20);
   ASSERT_TRUE(made.ok());
   made.value().publish_magic();
@@ -492,9 +510,6 @@ TEST(ReceivedSegment, BeyondTheAddressSpaceIsNoMemory) {
     Result<Mapping> mapped = map_segment("open", fd, SegmentKind::kData, false);
     return std::string(mapped.status().code() == GEAR_ENOMEM ? "" : "not ENOMEM");
   });
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer needs the address space";
-#endif
   EXPECT_EQ(end, "");
 }
 

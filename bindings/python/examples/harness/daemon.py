@@ -55,11 +55,9 @@ class Daemon:
     def __enter__(self) -> Daemon:
         self._directory = tempfile.mkdtemp(prefix="gear-demo-")
         try:
+            socket = f"{self._directory}/geard.sock"
             self._process = subprocess.Popen(
-                [
-                    self._geard, "--log-level", "warning",
-                    "--socket", f"{self._directory}/geard.sock",
-                ],  # fmt: skip
+                [self._geard, "--log-level", "warning", "--socket", socket],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
                 preexec_fn=end_with_parent(signal.SIGTERM),

@@ -49,7 +49,7 @@ def write_plot(directory: Path, name: str, goal: float | None, history: History)
     if goal is not None:
         above.axhline(goal, color="grey", linestyle=":", label="goal")
     above.set_ylabel("return")
-    above.legend(loc="upper left")
+    above.legend(loc="lower right")
     above.set_title(name)
 
     seconds = [point.seconds for point in history.points]
@@ -58,7 +58,7 @@ def write_plot(directory: Path, name: str, goal: float | None, history: History)
     below.set_yscale("symlog", linthresh=10)
     below.set_xlabel("seconds")
     below.set_ylabel("per second")
-    below.legend(loc="upper left")
+    below.legend(loc="lower right")
 
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.png"

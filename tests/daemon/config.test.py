@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""geard's configuration file: what it does, and how its faults are told."""
+# ctest: Config.GoodFileIsOkAndSaysWhatItTakes -- good
+# ctest: Config.SyntaxErrorCarriesLineAndColumn -- syntax
+# ctest: Config.UnknownKeyCarriesItsPlaceAndTheNearestKey -- unknown_key
+# ctest: Config.WrongValueCarriesItsPlace -- wrong_value
+# ctest: Config.WrongTypeCarriesItsPlace -- wrong_type
+# ctest: Config.EveryFaultIsToldAtOnce -- several
+# ctest: Config.TableThatTheServerWouldRefuseIsRefusedByTheCheck -- refused_table
+# ctest: Config.CheckAllocatesNothing -- check_allocates_nothing
+# ctest: Config.FileThatCannotBeReadIsNamed -- unreadable
+# ctest: Config.CheckWithoutAFileIsAFault -- check_without_file
+# ctest: Config.FaultKeepsGeardFromStarting -- no_start
+# ctest: Config.DeclaredTablesAreMade -- tables
+# ctest: Config.ServerSectionIsObeyed -- server_section
+# ctest: Config.CommandLineWinsOverTheFile -- command_line_wins
+# ctest: Config.TableBeyondMemoryEndsTheStartAndLeavesNothing -- beyond_memory
+# ctest: Config.ExampleOfTheManPageIsGood -- man_page
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import assert_equal, assert_fails, assert_in, geard  # noqa: E402
+
+GOOD = """
+[server]
+memory = "memfd"
+io_uring = false
+clients_max = 7
+spin = "10us"
+
+[log]
+level = "warning"
+
+[[table]]
+name = "replay"
+capacity_items = "10k"
+items = "sequence:80:40"
+sampler = "prioritized"
+priority_alpha = 0.7
+limiter = "min_size:100"
+columns = [
+  { name = "obs", dtype = "u8", shape = [84, 84] },
+  { name = "goal", dtype = "f32", shape = [3], per_episode = true },
+  "reward:f32",
+]
+
+[[table]]
+name = "rollouts"
+queue = 64
+items = "episode"
+episode_steps_max = 128
+columns = ["tokens:i32", "blob:bytes16:2"]
+"""
+
+
+def check(place, text):
+    path = place.file("geard.toml", text)
+    return path, geard("--check-config", "--config", path)
+
+
+def assert_fault(place, text, line, column, *words):
+    path, answer = check(place, text)
+    assert_fails(answer, harness.USAGE, f"{path}:{line}:{column}: error: ", *words)
+    return answer
+
+
+def good(place):
+    path, answer = check(place, GOOD)
+    assert_equal(answer.returncode, harness.OK)
+    assert_equal(answer.stderr, "")
+    harness.assert_match(r"ok, 2 tables, [\d.]+ [KMG]iB", answer.stdout)
+    assert_in(path, answer.stdout)
+
+
+def syntax(place):
+    assert_fault(place, '[server]\nmemory = "posix\n', 2, 16)
+    assert_fault(place, "[server\n", 1, 8)
+    assert_fault(place, "[server]\nspin = 1\nspin = 2\n", 3, 1)
+
+
+def unknown_key(place):
+    assert_fault(place, "[server]\nmemroy = 1\n", 2, 1, '"memroy" in [server]', 'did you mean "memory"?')
+    assert_fault(place, '[log]\nlevle = "info"\n', 2, 1, 'did you mean "level"?')
+    assert_fault(place, '[[table]]\n  capacity = 5\n', 2, 3, 'did you mean "capacity_items"?')
+    assert_fault(place, '[sever]\n', 1, 2, 'did you mean "server"?')
+    assert_fault(place, '[[table]]\ncolumns = [ {nmae = "x", dtype = "f32"} ]\n', 2, 14,
+                 'did you mean "name"?')
+
+
+def wrong_value(place):
+    assert_fault(place, '[server]\nmemory = "disk"\n', 2, 10, '"disk"', "posix|memfd")
+    assert_fault(place, '[server]\nspin = "20"\n', 2, 8, '"20"', "ns us ms s min h")
+    assert_fault(place, "[server]\nclients_max = 0\n", 2, 15, "1 to 1000000")
+    assert_fault(place, '[server]\nsocket = "relative.sock"\n', 2, 10, "absolute")
+    assert_fault(place, '[[table]]\nsampler = "prioritised"\n', 2, 11, 'did you mean "prioritized"?')
+    assert_fault(place, '[[table]]\ncapacity_items = "12 apples"\n', 2, 18, "12 apples", "100k")
+    assert_fault(place, '[[table]]\nlimiter = "min_size:0"\n', 2, 11, "min_size")
+    assert_fault(place, '[[table]]\ncolumns = ["a:f33"]\n', 2, 12, '"f33"', '"f32"')
+    assert_fault(place, '[[table]]\ncolumns = [{name="a", dtype="u8", shape=[84, 0]}]\n', 2, 46,
+                 "at least 1")
+
+
+def wrong_type(place):
+    assert_fault(place, "server = 3\n", 1, 10, "server")
+    assert_fault(place, "[server]\nio_uring = 1\n", 2, 12, "true or false")
+    assert_fault(place, "[server]\nmemory = 5\n", 2, 10, "a string", "integer")
+    assert_fault(place, "[[table]]\ncapacity_items = 1.5\n", 2, 18, "whole number")
+    assert_fault(place, "[[table]]\ncolumns = 7\n", 2, 11, "array")
+    assert_fault(place, '[table]\nname = "x"\n', 1, 2, "[[table]]")
+
+
+def several(place):
+    path, answer = check(place, '[server]\nspin = 5\nmemory = "x"\n[nonsense]\n')
+    assert_fails(answer, harness.USAGE)
+    places = [line.split(": error: ")[0] for line in answer.stderr.splitlines()]
+    assert_equal(places, [f"{path}:2:8", f"{path}:3:10", f"{path}:4:2"])
+
+
+def refused_table(place):
+    head = '\n[[table]]\nname = "t"\n'
+    columns = 'columns = ["x:f32"]\n'
+    assert_fault(place, head + columns, 2, 1, "capacity_items")
+    assert_fault(place, head + "capacity_items = 5\n", 2, 1, "no columns")
+    assert_fault(place, head + 'capacity_items = 5\ncolumns = ["x:f32", "x:f32"]\n', 2, 1, '"x"')
+    assert_fault(place, head + 'capacity_items = 5\nitems = "episode"\n' + columns, 2, 1,
+                 "episode_steps_max")
+    assert_fault(place, head + 'queue = 5\nsampler = "uniform"\n' + columns, 2, 1, "queue")
+    assert_fault(place, '[[table]]\ncapacity_items = 5\n' + columns, 1, 1, "name")
+    twice = head + "capacity_items = 5\n" + columns
+    assert_fault(place, twice + twice, 6, 1, "declared above")
+
+
+def check_allocates_nothing(place):
+    huge = GOOD.replace('"10k"', '"4G"').replace('"sequence:80:40"', '"step"')
+    _, answer = check(place, huge)
+    assert_equal(answer.returncode, harness.OK)
+    harness.assert_match(r"\d TiB", answer.stdout)
+
+
+def unreadable(place):
+    path = place.file("nowhere.toml")
+    assert_fails(geard("--check-config", "--config", path), harness.USAGE, path, "No such file")
+    assert_fails(geard("--config", place.path), harness.USAGE, place.path)
+
+
+def check_without_file(place):
+    assert_fails(geard("--check-config"), harness.USAGE, "--config FILE")
+
+
+def no_start(place):
+    path = place.file("geard.toml", "[server]\nmemroy = 1\n")
+    answer = geard("--config", path, "--socket", place.file("geard.sock"))
+    assert_fails(answer, harness.USAGE, f"{path}:2:1: error:")
+    assert not os.path.exists(place.file("geard.sock"))
+
+
+def tables(place):
+    text = GOOD.replace("warning", "info")
+    server = place.serve("--config", place.file("geard.toml", text))
+    replay = server.json("table", "describe", "replay")
+    wanted = {"capacity_items": 10000, "items": "sequence", "item_length": 80, "item_period": 40,
+              "sampler": "prioritized", "priority_alpha": 0.7, "memory": "memfd"}
+    assert_equal({key: replay[key] for key in wanted}, wanted)
+    assert_equal(replay["limiter"]["min_size"], 100)
+    columns = [(c["name"], c["dtype"], c["shape"], c["per_episode"]) for c in replay["columns"]]
+    assert_equal(columns, [("obs", "u8", [84, 84], False), ("goal", "f32", [3], True),
+                           ("reward", "f32", [], False)])
+    rollouts = server.json("table", "describe", "rollouts")
+    wanted = {"capacity_items": 64, "sampler": "fifo", "remover": "fifo", "max_times_sampled": 1,
+              "episode_steps_max": 128}
+    assert_equal({key: rollouts[key] for key in wanted}, wanted)
+    assert_equal(rollouts["limiter"]["max_diff"], 64)
+    blob = rollouts["columns"][1]
+    assert_equal((blob["dtype"], blob["element_bytes"], blob["shape"]), ("bytes", 16, [2]))
+
+
+def server_section(place):
+    socket = place.file("elsewhere.sock")
+    path = place.file("geard.toml", f'[server]\nsocket = "{socket}"\nio_uring = false\nclients_max = 2\n')
+    server = place.serve("--no-socket", "--config", path, socket=socket)
+    assert_equal(server.json("status")["server"]["event_loop"], "epoll")
+
+
+def command_line_wins(place):
+    path = place.file("geard.toml", f'[server]\nsocket = "{place.file("other.sock")}"\n'
+                                    'memory = "memfd"\n[log]\nformat = "json"\n')
+    server = place.serve("--config", path, "--memory", "posix", "--log-format", "text")
+    assert not os.path.exists(place.file("other.sock"))
+    create = server.gearctl("table", "create", "t", "--column", "x:f32", "--capacity", "10")
+    assert_equal(create.returncode, harness.OK)
+    assert_equal(server.json("table", "describe", "t")["memory"], "posix")
+    assert not server.log().startswith("{")
+
+
+def beyond_memory(place):
+    text = '[[table]]\nname = "huge"\ncapacity_items = "100M"\ncolumns = ["x:u8:1000000"]\n'
+    before = set(os.listdir("/dev/shm"))
+    server = place.start("--config", place.file("geard.toml", text), "--memory", "posix")
+    assert_equal(server.wait(), harness.FAILURE)
+    for word in ('"huge"', "/dev/shm", "TiB"):
+        assert_in(word, server.log())
+    assert not os.path.exists(server.socket)
+    pid = f".{server.process.pid}."
+    assert_equal([name for name in set(os.listdir("/dev/shm")) - before if pid in name], [])
+
+
+def man_page(place):
+    page = harness.read_file(os.path.join(harness.SOURCE, "docs/man/geard.8.scd"))
+    example = page.split("```")[1]
+    _, answer = check(place, example)
+    assert_equal(answer.stderr, "")
+    assert_in("tables", answer.stdout)
+
+
+harness.main(globals())

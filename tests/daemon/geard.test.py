@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""geard as a process: its socket, its signals, its exit statuses."""
+# ctest: Geard.SaysOneLineWhenAnotherServesItsSocket -- second_instance
+# ctest: Geard.ReplacesSocketAndSegmentsOfOneThatWasKilled -- killed_instance
+# ctest: Geard.RefusesASocketPathThatIsARegularFileAndLeavesIt -- regular_file
+# ctest: Geard.RefusesASocketPathThatIsTooLong -- long_path
+# ctest: Geard.RefusesASocketInADirectoryThatCannotBeMade -- missing_parent
+# ctest: Geard.LeavesNothingBehindOnSigterm -- end_by_sigterm
+# ctest: Geard.LeavesNothingBehindOnSigint -- end_by_sigint
+# ctest: Geard.LeavesNothingBehindOnHangup -- end_by_hangup
+# ctest: Geard.EndsOnSigtermWhileAClientIsStopped -- stopped_client
+# ctest: Geard.MakesItsDirectoryForItsUserAlone -- directory_mode
+# ctest: Geard.ListensByDefaultWhereGearctlLooks -- default_socket
+# ctest: Geard.SaysWhatToDoWithoutARuntimeDirectory -- no_runtime_directory
+# ctest: Geard.NamesTheOptionThatWasMeant -- unknown_option
+# ctest: Geard.RefusesUnknownValuesOfOptions -- unknown_value
+# ctest: Geard.PrintsHelpAndVersion -- help_and_version
+# ctest: Geard.UsesEpollWhenTold -- epoll
+# ctest: Geard.PutsTablesWhereMemorySays -- memory
+# ctest: Geard.WritesJsonLinesWhenTold -- json_log
+# ctest: Geard.WritesNoLineBelowTheLevel -- log_level
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import assert_equal, assert_fails, assert_in, geard, gearctl  # noqa: E402
+
+NOBODY = 65534
+TABLE = ["table", "create", "t", "--column", "x:f32", "--capacity", "100"]
+
+
+def second_instance(place):
+    first = place.serve()
+    answer = assert_fails(geard("--socket", first.socket), harness.ALREADY_RUNNING, first.socket,
+                          str(first.process.pid))
+    assert_equal(answer.stderr.count("\n"), 1)
+    assert_equal(answer.stdout, "")
+    assert_equal(first.gearctl("status").returncode, harness.OK)
+
+
+def killed_instance(place):
+    first = place.serve()
+    assert_equal(first.gearctl(*TABLE).returncode, harness.OK)
+    instance = first.json("status")["server"]["instance_id"]
+    first.stop(signal.SIGKILL)
+    assert os.path.exists(first.socket)
+    assert harness.segments_of(instance)
+    second = place.serve(socket=first.socket)
+    assert_equal(harness.segments_of(instance), [])
+    assert_equal(second.json("table", "ls"), {"tables": []})
+
+
+def regular_file(place):
+    path = place.file("precious", "kept")
+    assert_fails(geard("--socket", path), harness.FAILURE, path)
+    assert_equal(harness.read_file(path), "kept")
+
+
+def long_path(place):
+    assert_fails(geard("--socket", place.file("x" * 120)), harness.FAILURE, "107")
+
+
+def missing_parent(place):
+    assert_fails(geard("--socket", place.file("a/b/geard.sock")), harness.FAILURE, place.file("a/b"),
+                 "--socket")
+
+
+def end_by(place, number):
+    server = place.serve("--memory", "posix")
+    assert_equal(server.gearctl(*TABLE).returncode, harness.OK)
+    instance = server.json("status")["server"]["instance_id"]
+    assert harness.segments_of(instance)
+    assert_equal(server.stop(number), harness.OK)
+    assert_equal(harness.segments_of(instance), [])
+    assert_equal(os.listdir(os.path.dirname(server.socket)), [])
+
+
+def end_by_sigterm(place):
+    end_by(place, signal.SIGTERM)
+
+
+def end_by_sigint(place):
+    end_by(place, signal.SIGINT)
+
+
+def end_by_hangup(place):
+    end_by(place, signal.SIGHUP)
+
+
+def stopped_client(place):
+    server = place.serve("--memory", "posix")
+    instance = server.json("status")["server"]["instance_id"]
+    # Connected and silent: it neither reads nor closes.
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    client.connect(server.socket)
+    assert_equal(server.stop(), harness.OK)
+    assert_equal(harness.segments_of(instance), [])
+    client.close()
+
+
+def directory_mode(place):
+    server = place.serve(preexec_fn=lambda: os.umask(0))
+    mode = os.stat(os.path.dirname(server.socket)).st_mode
+    assert_equal(stat.S_IMODE(mode), 0o700)
+
+
+def as_nobody():
+    """Popen arguments of someone who is not root, and may run the programs."""
+    if os.geteuid() != 0:
+        return {}
+    probe = subprocess.run([harness.GEARD, "--version"], user=NOBODY, check=False,
+                           capture_output=True) if os.access(harness.GEARD, os.X_OK) else None
+    if probe is None or probe.returncode != 0:
+        raise harness.Skip("the build folder is closed to other users")
+    return {"user": NOBODY, "group": NOBODY}
+
+
+def default_socket(place):
+    someone = as_nobody()
+    runtime = place.file("runtime")
+    os.mkdir(runtime)
+    os.chmod(place.path, 0o755)
+    if someone:
+        os.chown(runtime, NOBODY, NOBODY)
+    environment = {"XDG_RUNTIME_DIR": runtime}
+    server = place.serve("--no-socket", socket=runtime + "/gear/geard.sock",
+                         environment=environment, **someone)
+    assert os.path.exists(server.socket)
+    answer = gearctl("--json", "status", environment=environment, **someone)
+    assert_equal(answer.returncode, harness.OK)
+    status = json.loads(answer.stdout)
+    assert_equal(status["endpoint"], server.endpoint)
+    assert_equal(status["server"]["pid"], server.process.pid)
+
+
+def no_runtime_directory(place):
+    if os.path.exists("/run/gear"):
+        raise harness.Skip("/run/gear exists")
+    assert_fails(geard(**as_nobody()), harness.FAILURE, "/run/gear", "XDG_RUNTIME_DIR", "--socket")
+
+
+def unknown_option(place):
+    assert_fails(geard("--sokcet", "/x"), harness.USAGE, "--sokcet", "--socket")
+
+
+def unknown_value(place):
+    assert_fails(geard("--memory", "postix"), harness.USAGE, "postix", "posix|memfd")
+    assert_fails(geard("--log-level", "loud"), harness.USAGE, "loud", "debug|info|warning|error")
+    assert_fails(geard("--log-format", "xml"), harness.USAGE, "xml", "text|json")
+
+
+def help_and_version(place):
+    answer = geard("--help")
+    assert_equal(answer.returncode, harness.OK)
+    for word in ("--config", "--socket", "XDG_RUNTIME_DIR", "Exit status"):
+        assert_in(word, answer.stdout)
+    answer = geard("--version")
+    assert_equal(answer.returncode, harness.OK)
+    harness.assert_match(r"^geard \d+\.\d+\.\d+\n$", answer.stdout)
+
+
+def epoll(place):
+    server = place.serve("--no-io-uring")
+    assert_equal(server.json("status")["server"]["event_loop"], "epoll")
+
+
+def memory(place):
+    server = place.serve("--memory", "memfd")
+    assert_equal(server.gearctl(*TABLE).returncode, harness.OK)
+    assert_equal(server.json("table", "describe", "t")["memory"], "memfd")
+    assert_equal(server.segments(), [])
+    answer = server.gearctl("table", "create", "u", "--column", "x:f32", "--capacity", "100",
+                            "--memory", "posix")
+    assert_equal(answer.returncode, harness.OK)
+    assert server.segments()
+
+
+def json_log(place):
+    server = place.serve("--log-format", "json")
+    server.stop()
+    lines = [json.loads(line) for line in server.log().splitlines()]
+    assert_equal({tuple(line) for line in lines}, {("time", "level", "text")})
+    assert_in("serving unix:" + server.socket, [line["text"] for line in lines])
+    harness.assert_match(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$", lines[0]["time"])
+
+
+def log_level(place):
+    server = place.start("--log-level", "error")
+    harness.until("it answers", lambda: server.gearctl("status").returncode == harness.OK)
+    server.stop()
+    assert_equal(server.log(), "")
+
+
+harness.main(globals())
