@@ -32,6 +32,8 @@ target_compile_options(gear_flags INTERFACE
   # CMake's RelWithDebInfo says -O2; the last -O wins.
   $<$<CONFIG:RelWithDebInfo>:-O3>
   -fno-omit-frame-pointer
+  # The same sums on every machine: no fused multiply-add where the source says two operations.
+  -ffp-contract=off
   # Paths in messages and debug info start at the repository, so results do not name a machine.
   -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_link_options(gear_flags INTERFACE -Wl,-z,relro,-z,now)

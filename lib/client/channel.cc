@@ -1,7 +1,5 @@
 #include "client/channel.h"
 
-#include <sched.h>
-
 #include <thread>
 
 namespace gear::client {
@@ -9,12 +7,10 @@ namespace {
 
 constexpr int64_t kSpinNs = 20'000;
 constexpr int64_t kSpinLeastNs = 1'000;
-constexpr unsigned kFewCores = 4;
 
 SpinPolicy choose_spin_policy() {
-  unsigned cores = std::thread::hardware_concurrency();
-  if (cores == 1) return {0, 0, true};
-  return {kSpinNs, kSpinLeastNs, cores <= kFewCores};
+  if (std::thread::hardware_concurrency() == 1) return {0, 0};
+  return {kSpinNs, kSpinLeastNs};
 }
 
 }  // namespace
@@ -23,8 +19,6 @@ const SpinPolicy& spin_policy() {
   static const SpinPolicy policy = choose_spin_policy();
   return policy;
 }
-
-void yield_core() { sched_yield(); }
 
 Channel::Channel(Session& session, uint32_t id, Mapping mapping, const layout::TableHeader* table)
     : session_(session),
@@ -75,9 +69,12 @@ Status Channel::health() const {
   GEAR_TRY(table_health(*table_));
   // Acquire: what the conductor did before it gave the channel up is visible.
   int32_t failure = observe(header_->failure);
-  if (failure == 0) return {};
-  return error(failure, "the server takes no more records of this channel (%s); close it and open another",
-               gear_status_string(failure));
+  if (failure != 0) {
+    return error(failure,
+                 "the server takes no more records of this channel (%s); close it and open another",
+                 gear_status_string(failure));
+  }
+  return session_.gone() ? session_.lost() : Status();
 }
 
 // The store of client_sleeps comes before the caller's last look at the rings, on both sides of a full fence: either that
@@ -92,10 +89,6 @@ uint32_t Channel::announce_sleep() {
 // Relaxed: a conductor that still sees the announcement makes one system call too many.
 void Channel::withdraw_sleep() { note(header_->client_sleeps, uint32_t{0}); }
 
-Status Channel::check_server() {
-  if (!session_.hung_up()) return {};
-  return error(GEAR_EDISCONNECTED,
-               "the server has gone; start it again, then connect and open the table anew");
-}
+Status Channel::check_server() { return session_.hung_up() ? session_.lost() : Status(); }
 
 }  // namespace gear::client

@@ -94,19 +94,17 @@ class Channel {
   std::array<Descriptor, layout::kControlDescriptorsMax> descriptors_;
 };
 
-// Spinning pays where the conductor runs on another core meanwhile.
+// Spinning pays where the conductor runs on another core meanwhile. It does not yield the core: a process that yields on a
+// busy machine waits for whole time slices of others, one that sleeps is woken as soon as there is an answer.
 struct SpinPolicy {
   int64_t longest_ns;
   int64_t shortest_ns;
-  bool yields;  // few cores: the conductor may want this one
 };
 const SpinPolicy& spin_policy();
 
 // How long a sleep may last before the waiter looks whether the server lives.
 inline constexpr int64_t kSleepNs = 100'000'000;
 inline constexpr int kLooksATurn = 32;
-
-void yield_core();
 
 // Adaptive: what was not answered within the spin lately is spun for only half as long next time.
 template <typename Ready>
@@ -122,7 +120,6 @@ bool Channel::spin(int64_t deadline_ns, Ready& ready) {
       }
       spin_pause();
     }
-    if (policy.yields) yield_core();
   } while (now_ns() < end_ns);
   spin_ns_ = std::max(spin_ns_ / 2, policy.shortest_ns);
   return false;

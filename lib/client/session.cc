@@ -59,10 +59,7 @@ Session::Session(Descriptor socket, int64_t request_timeout_ns)
 }
 
 Session::~Session() {
-  if (!disconnected_.load(std::memory_order_relaxed)) {
-    static_cast<void>(
-        exchange(ControlOp::kGoodbye, nullptr, 0, deadline_after(kGoodbyeTimeoutNs)));
-  }
+  if (!gone()) say_goodbye();
   keep_in_child(socket_.get());
   if (doorbell_.valid()) keep_in_child(doorbell_.get());
 }
@@ -72,6 +69,17 @@ Result<std::unique_ptr<Session>> Session::open(Descriptor socket, const std::str
   std::unique_ptr<Session> session(new Session(std::move(socket), request_timeout_ns));
   GEAR_TRY(session->hello(client_name, deadline_ns));
   return session;
+}
+
+// Sent and not waited for: the server reads it before it sees the connection end. Unless a late reply may still come: left
+// unread it would turn that end into an error.
+void Session::say_goodbye() {
+  int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
+  if (!abandoned_.empty()) {
+    static_cast<void>(exchange(ControlOp::kGoodbye, nullptr, 0, deadline_ns));
+  } else {
+    static_cast<void>(send(ControlOp::kGoodbye, next_request_, nullptr, 0, deadline_ns));
+  }
 }
 
 Status Session::hello(const std::string& client_name, int64_t deadline_ns) {
@@ -100,7 +108,7 @@ Result<Reply> Session::ask(ControlOp op, const void* body, size_t body_bytes) {
 Result<Reply> Session::exchange(ControlOp op, const void* body, size_t body_bytes,
                                 int64_t deadline_ns) {
   std::lock_guard lock(mutex_);
-  if (disconnected_.load(std::memory_order_relaxed)) return lost();
+  if (gone()) return lost();
   uint32_t request_id = next_request_++;
   Status sent = send(op, request_id, body, body_bytes, deadline_ns);
   if (!sent.ok()) return within(name_of(op), sent);
@@ -122,7 +130,7 @@ Status Session::send(ControlOp op, uint32_t request_id, const void* body, size_t
 Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, int64_t deadline_ns) {
   for (;;) {
     Result<Received> received =
-        receive_message(socket_.get(), buffer_.data(), buffer_.size(), deadline_ns);
+        receive_message(socket_.get(), buffer_.get(), layout::kControlBytesMax, deadline_ns);
     if (!received.ok()) {
       int code = received.status().code();
       if (code == GEAR_EDISCONNECTED) return within(name_of(op), lost());
@@ -139,10 +147,10 @@ Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, int64_t de
       continue;
     }
     if (header.status != GEAR_OK) {
-      return Status(header.status, std::string(buffer_.data(), header.body_bytes));
+      return Status(header.status, std::string(buffer_.get(), header.body_bytes));
     }
     Reply reply;
-    reply.body.assign(buffer_.data(), buffer_.data() + header.body_bytes);
+    reply.body.assign(buffer_.get(), buffer_.get() + header.body_bytes);
     reply.descriptors = std::move(message.descriptors);
     reply.descriptor_count = header.descriptor_count;
     return reply;
@@ -171,7 +179,7 @@ void Session::undo(const Received& late) {
   int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
   if (opens_channel(late.header.op) && late.header.body_bytes == sizeof(layout::ChannelReply)) {
     layout::ChannelReply opened;
-    memcpy(&opened, buffer_.data(), sizeof opened);
+    memcpy(&opened, buffer_.get(), sizeof opened);
     layout::ChannelIdRequest close{opened.channel_id, 0};
     static_cast<void>(
         send(ControlOp::kChannelClose, next_request_++, &close, sizeof close, deadline_ns));
@@ -189,11 +197,11 @@ Status Session::lost() {
 }
 
 bool Session::hung_up() {
-  if (disconnected_.load(std::memory_order_relaxed)) return true;
+  if (gone()) return true;
   pollfd entry{socket_.get(), POLLRDHUP, 0};
-  bool gone = poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-  if (gone) disconnected_.store(true, std::memory_order_relaxed);
-  return gone;
+  bool closed = poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  if (closed) disconnected_.store(true, std::memory_order_relaxed);
+  return closed;
 }
 
 Status check_reply(const Reply& reply, size_t body_bytes, uint32_t descriptor_count) {

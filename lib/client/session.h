@@ -46,6 +46,10 @@ class Session {
 
   // True once the server's end of the connection is closed. One system call; no lock.
   bool hung_up();
+  // True once that was noticed. One relaxed load.
+  bool gone() const { return disconnected_.load(std::memory_order_relaxed); }
+  // EDISCONNECTED, from here on for every call.
+  Status lost();
 
   const layout::InstanceSegment* instance() const {
     return static_cast<const layout::InstanceSegment*>(instance_map_.data());
@@ -62,6 +66,7 @@ class Session {
   };
 
   Session(Descriptor socket, int64_t request_timeout_ns);
+  void say_goodbye();
   Status hello(const std::string& client_name, int64_t deadline_ns);
   Result<Reply> exchange(layout::ControlOp op, const void* body, size_t body_bytes,
                          int64_t deadline_ns);
@@ -70,7 +75,6 @@ class Session {
               int64_t deadline_ns);
   void abandon(layout::ControlOp op, uint32_t request_id, const void* body);
   void undo(const Received& late);
-  Status lost();
 
   Descriptor socket_;
   Descriptor doorbell_;
@@ -82,7 +86,8 @@ class Session {
   std::mutex mutex_;  // guards what follows, and the order of messages
   uint32_t next_request_ = 1;
   std::vector<Abandoned> abandoned_;
-  std::vector<char> buffer_ = std::vector<char>(layout::kControlBytesMax);
+  // Not initialised: most replies touch one page of it.
+  std::unique_ptr<char[]> buffer_{new char[layout::kControlBytesMax]};
 };
 
 // A reply's body as the struct of its op; EPROTOCOL when it is of another size, or has too few descriptors.

@@ -17,8 +17,7 @@ namespace {
 constexpr uint64_t kRecordsACall = 3;
 
 uint64_t low_mark(uint32_t block_steps, uint32_t blocks_ahead) {
-  uint64_t rows = blocks_ahead > 1 ? uint64_t{blocks_ahead} * block_steps / 2 : block_steps / 4;
-  return std::max<uint64_t>(rows, 1);
+  return std::max<uint64_t>(uint64_t{blocks_ahead} * block_steps / 2, 1);
 }
 
 }  // namespace
@@ -90,6 +89,7 @@ Status Writer::wait_for(uint32_t index, Needs needs, int64_t timeout_ns) {
   SubmissionProducer& ring = channel_->submissions();
   take_grants();
   if (!broken_ && has(lane, needs)) return {};  // granted meanwhile, as is usual when it was asked for ahead
+  if (needs.row && lane.blocks.empty() && lane.blocks_wanted > 0) ask_sooner();
   bool asks = lacks_block(lane, needs) || lacks_slot(lane, needs);
   int64_t deadline_ns = deadline_after(asks ? std::max(timeout_ns, kRoundTripNs) : timeout_ns);
   if (!ring.has_room(kRecordsACall)) channel_->ring(Urgency::kAnswer);
@@ -361,7 +361,8 @@ Status Writer::flush(int64_t timeout_ns, uint64_t* waiting) {
 Status Writer::close() {
   Status status = channel_->close();
   // Nothing is lost with a server that has gone but steps it had not admitted.
-  if (status.code() == GEAR_EDISCONNECTED && channel_->submissions().waiting() == 0) return {};
+  bool all_admitted = accepted_ == peek(channel_->header().steps_admitted);
+  if (status.code() == GEAR_EDISCONNECTED && all_admitted) return {};
   return within(format("close writer of \"%s\"", table_.name()), status);
 }
 

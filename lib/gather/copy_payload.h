@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #if defined(__SANITIZE_THREAD__)
@@ -38,6 +39,18 @@ inline void copy_payload(void* to, const void* from, size_t bytes) {
       return;
     default:
       memcpy(to, from, bytes);
+  }
+}
+#endif
+
+// Loads a byte of every line, to bring the lines near; what is read is not used.
+#if defined(GEAR_COPY_UNSEEN)
+inline void touch_payload(const char*, uint64_t) {}
+#else
+inline void touch_payload(const char* from, uint64_t bytes) {
+  constexpr uint64_t kLineBytes = 64;
+  for (uint64_t at = 0; at < bytes; at += kLineBytes) {
+    static_cast<void>(*static_cast<const volatile char*>(from + at));
   }
 }
 #endif

@@ -9,11 +9,11 @@ namespace gear {
 
 namespace {
 
-// Rows ahead that gather_rows prefetches, and bytes of a window worth asking for: beyond them the
-// processor's own prefetcher follows the copy.
-constexpr uint32_t kRowsAhead = 6;
-constexpr uint64_t kPrefetchBytesMax = 1024;
-constexpr uint64_t kLineBytes = 64;
+// Rows that gather_rows touches together before it copies them, and bytes of each of their windows:
+// beyond those the processor's own prefetcher follows the copy. All of it stays in the first
+// caches.
+constexpr uint32_t kGroupRows = 32;
+constexpr uint64_t kTouchBytesMax = 512;
 
 // From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever
 // the item says.
@@ -41,9 +41,9 @@ bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor,
   return true;
 }
 
-// Whether the window asks for more than the drawn step itself, which the item vouches for. Marks are
-// far from all else, and reading one costs as much as a small row: who asks only for the drawn step
-// does not pay for it.
+// Whether the window asks for more than the drawn step itself, which the item vouches for. Marks
+// are far from all else, and reading one costs as much as a small row: who asks only for the drawn
+// step does not pay for it.
 inline bool needs_marks(const WindowPlan& window) {
   return window.offset != 0 || window.length != 1;
 }
@@ -91,6 +91,30 @@ inline void gather_inside(const TableView& table, const WindowPlan& window, cons
   buffer.lengths[row] = window.length;
 }
 
+// Loads what gather_row of this item will read, and nothing else. Loads, since few instructions lie
+// between them, miss side by side; the checks and stores of gather_row would let only few of its
+// own do so, and software prefetches that miss the TLB are slow. Rows in later blocks are found by
+// following links, which may not be here yet.
+inline void touch_row(const TableView& table, const std::vector<WindowPlan>& plan,
+                      const DrawnItem& item, uint32_t anchor) {
+  const layout::TableHeader& header = *table.header;
+  uint64_t position = uint64_t{item.position} + anchor;
+  if (item.block >= header.block_count || position >= header.block_steps) return;
+  bring_near(&table.blocks[item.block].rows);
+  auto drawn = static_cast<int64_t>(position);
+  for (const WindowPlan& window : plan) {
+    if (window.per_episode) continue;
+    if (needs_marks(window)) {
+      bring_near(&table.marks[uint64_t{item.block} * header.block_steps + position]);
+    }
+    int64_t begin = std::max<int64_t>(0, drawn + window.offset);
+    int64_t end = std::min<int64_t>(header.block_steps, drawn + window.offset + window.length);
+    if (begin >= end) continue;
+    uint64_t bytes = static_cast<uint64_t>(end - begin) * window.cell_bytes;
+    touch_payload(first_cell(table, window, item.block, begin), std::min(bytes, kTouchBytesMax));
+  }
+}
+
 // A direct draw holds nothing: while its item is in the table, the item's blocks, those within
 // reach and its episode's cells stay. A pinned draw keeps them whatever becomes of the item.
 inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
@@ -132,36 +156,16 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
   return kept ? GatherOutcome::kGathered : GatherOutcome::kMoved;
 }
 
-void prefetch_row(const TableView& table, const std::vector<WindowPlan>& plan,
-                  const DrawnItem& item, uint32_t anchor) {
-  const layout::TableHeader& header = *table.header;
-  if (item.block >= header.block_count) return;
-  __builtin_prefetch(&table.blocks[item.block]);
-  uint64_t position = uint64_t{item.position} + anchor;
-  // Rows in later blocks are found by following links, which may not be here yet.
-  if (position >= header.block_steps) return;
-  for (const WindowPlan& window : plan) {
-    if (window.per_episode) continue;
-    if (needs_marks(window)) {
-      __builtin_prefetch(&table.marks[uint64_t{item.block} * header.block_steps + position]);
-    }
-    int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(position) + window.offset);
-    if (begin >= header.block_steps) continue;
-    uint64_t bytes = std::min(window.length * window.cell_bytes, kPrefetchBytesMax);
-    const char* cell = first_cell(table, window, item.block, begin);
-    // A prefetch past the block, or past the mapping, does nothing.
-    for (uint64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(cell + at);
-  }
-}
-
 uint32_t gather_rows(const TableView& table, const std::vector<WindowPlan>& plan,
                      const DrawnItem* items, const uint32_t* anchors, uint32_t count,
                      uint32_t first_row, const WindowBuffer* buffers, GatherOutcome* outcomes) {
   uint32_t moved = 0;
-  uint32_t fetched = 0;
+  uint32_t touched = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    for (; fetched < count && fetched <= i + kRowsAhead; ++fetched) {
-      prefetch_row(table, plan, items[fetched], anchors[fetched]);
+    if (i == touched) {
+      for (; touched < count && touched < i + kGroupRows; ++touched) {
+        touch_row(table, plan, items[touched], anchors[touched]);
+      }
     }
     outcomes[i] = gather_row(table, plan, items[i], anchors[i], first_row + i, buffers);
     if (outcomes[i] == GatherOutcome::kMoved) ++moved;

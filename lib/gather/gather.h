@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "gather/bring_near.h"
 #include "gather/table_view.h"
 #include "gear.h"
 
@@ -84,23 +85,19 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
                          const DrawnItem& item, uint32_t anchor, uint32_t row,
                          const WindowBuffer* buffers);
 
-// gather_row for `count` items, into rows first_row and on, with the memory of later rows
-// prefetched while earlier ones are copied: the way to gather a batch. outcomes[i] is of items[i];
+// gather_row for `count` items, into rows first_row and on, with the memory of several
+// rows brought near at once: the way to gather a batch. outcomes[i] is of items[i];
 // returns how many moved.
 uint32_t gather_rows(const TableView& table, const std::vector<WindowPlan>& plan,
                      const DrawnItem* items, const uint32_t* anchors, uint32_t count,
                      uint32_t first_row, const WindowBuffer* buffers, GatherOutcome* outcomes);
 
-// Hints that gather_row of this item comes a few rows later. Reads nothing that is shared.
-void prefetch_row(const TableView& table, const std::vector<WindowPlan>& plan,
-                  const DrawnItem& item, uint32_t anchor);
-
-// Hints that read_item of this slot comes soon.
+// Brings the item's record near, for a read_item that comes soon; many slots in a row overlap.
 inline void prefetch_item(const TableView& table, uint32_t slot) {
   if (slot >= table.header->item_slots) return;
   // A record of 40 bytes often lies in two lines.
-  __builtin_prefetch(&table.items[slot]);
-  __builtin_prefetch(&table.items[slot].priority);
+  bring_near(&table.items[slot].generation);
+  bring_near(&table.items[slot].priority);
 }
 
 }  // namespace gear

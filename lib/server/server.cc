@@ -37,6 +37,7 @@ constexpr size_t kEventsAtOnce = 64;
 constexpr uint32_t kPollsPerLook = 64;
 // Longer than waking a process takes on a virtual machine.
 constexpr int64_t kSpinNsMost = 200'000;
+constexpr int64_t kDeadLookNs = 100'000'000;
 
 void drain_eventfd(int fd) {
   uint64_t count;
@@ -85,6 +86,8 @@ class ServerLoop final : public Server {
   }
 
   void accept_clients(int listener);
+  void admit_client(Session session);
+  void look_for_the_dead(int64_t now);
   void turn_away(int listener);
   void serve_request(Session& session);
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
@@ -104,6 +107,8 @@ class ServerLoop final : public Server {
   std::unordered_map<uint64_t, Session> sessions_;
   uint64_t next_session_ = 1;
   int64_t tick_due_ = INT64_MAX;
+  size_t unpollable_ = 0;  // sessions whose process has no pidfd
+  int64_t dead_due_ = 0;
   int64_t spin_ns_ = 0;    // how long it polls without sleeping now; at least options_.spin_ns
   int64_t worked_ns_ = 0;  // when a ring had a record last
   Descriptor reserve_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
@@ -130,6 +135,7 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
     int64_t now = now_ns();
     if (done > 0) note_work(now);
     conductor_.tick(now);
+    look_for_the_dead(now);
     if (tick && now >= tick_due_) {
       tick();
       tick_due_ = now + tick_ns;
@@ -168,6 +174,7 @@ void ServerLoop::rest(int64_t idle_ns) {
     timeout = 0;
   } else if (deep) {
     int64_t due = std::min(conductor_.tick_due(), tick_due_);
+    if (unpollable_ > 0) due = std::min(due, dead_due_);
     timeout = due == INT64_MAX ? -1 : left_until(due);
   }
   size_t events = look(timeout);
@@ -239,14 +246,38 @@ void ServerLoop::accept_clients(int listener) {
       continue;
     }
     session.process = watch.take();
-    uint64_t id = session.id;
-    Status watched = loop_->add(session.socket.get(), token(Source::kSocket, id));
-    if (watched.ok()) watched = loop_->add(session.doorbell.get(), token(Source::kDoorbell, id));
-    if (watched.ok()) watched = loop_->add(session.process.fd(), token(Source::kProcess, id));
-    if (!watched.ok()) log(LogLevel::kError, "watch a client: %s", watched.text().c_str());
-    sessions_.emplace(id, std::move(session));
-    requests_.facts.clients = sessions_.size();
+    admit_client(std::move(session));
   }
+}
+
+void ServerLoop::admit_client(Session session) {
+  uint64_t id = session.id;
+  Status watched = loop_->add(session.socket.get(), token(Source::kSocket, id));
+  if (watched.ok()) watched = loop_->add(session.doorbell.get(), token(Source::kDoorbell, id));
+  if (watched.ok() && session.process.pollable()) {
+    watched = loop_->add(session.process.fd(), token(Source::kProcess, id));
+  }
+  if (!watched.ok()) {
+    log(LogLevel::kError, "watch a client: %s", watched.text().c_str());
+    reply_to(session, 0, 0, {watched, {}, {}, false});
+    loop_->remove(session.socket.get());
+    loop_->remove(session.doorbell.get());
+    return;
+  }
+  if (!session.process.pollable()) ++unpollable_;
+  sessions_.emplace(id, std::move(session));
+  requests_.facts.clients = sessions_.size();
+}
+
+// Where the kernel gives no pidfd, death is asked for instead of told.
+void ServerLoop::look_for_the_dead(int64_t now) {
+  if (unpollable_ == 0 || now < dead_due_) return;
+  dead_due_ = now + kDeadLookNs;
+  std::vector<uint64_t> dead;
+  for (const auto& [id, session] : sessions_) {
+    if (!session.process.pollable() && session.process.dead()) dead.push_back(id);
+  }
+  for (uint64_t id : dead) end_session(id, "its process died");
 }
 
 // No descriptor is left: the one kept for this lets a client be told so, instead of its waiting and our spinning.
@@ -345,7 +376,11 @@ void ServerLoop::end_session(uint64_t id, const char* why) {
   }
   close_socket(session);
   loop_->remove(session.doorbell.get());
-  loop_->remove(session.process.fd());
+  if (session.process.pollable()) {
+    loop_->remove(session.process.fd());
+  } else {
+    --unpollable_;
+  }
   conductor_.close_ports_of(id);
   sessions_.erase(found);
   requests_.facts.clients = sessions_.size();

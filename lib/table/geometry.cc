@@ -359,7 +359,7 @@ const char* dtype_name(uint32_t dtype) { return dtype <= GEAR_BYTES ? kDtypes[dt
 uint32_t blocks_ahead(const TableHeader& header) {
   // Small blocks fill sooner than a grant arrives; large ones do not.
   uint64_t row_bytes = std::max<uint64_t>(1, header.block_bytes / header.block_steps);
-  uint64_t rows_wanted = std::max<uint64_t>(1, std::min<uint64_t>(8, kBlockBytesWanted * 4 / row_bytes));
+  uint64_t rows_wanted = std::clamp<uint64_t>(kBlockBytesWanted * 4 / row_bytes, 1, 64);
   return static_cast<uint32_t>(
       std::clamp<uint64_t>((rows_wanted + header.block_steps - 1) / header.block_steps, 1, 8));
 }

@@ -68,10 +68,20 @@ extern "C" {
     fn gear_close(client: Handle) -> c_int;
     fn gear_table_attach(client: Handle, handle: *const c_char, table: *mut Handle) -> c_int;
     fn gear_writer_open(table: Handle, options: *const c_void, writer: *mut Handle) -> c_int;
-    fn gear_writer_append(writer: Handle, lane: u32, cells: *const Cell, cell_count: usize, timeout_ns: i64) -> c_int;
+    fn gear_writer_append(
+        writer: Handle,
+        lane: u32,
+        cells: *const Cell,
+        cell_count: usize,
+        timeout_ns: i64,
+    ) -> c_int;
     fn gear_writer_flush(writer: Handle, timeout_ns: i64, waiting: *mut u64) -> c_int;
     fn gear_writer_close(writer: Handle) -> c_int;
-    fn gear_sampler_open(table: Handle, options: *const SamplerOptions, sampler: *mut Handle) -> c_int;
+    fn gear_sampler_open(
+        table: Handle,
+        options: *const SamplerOptions,
+        sampler: *mut Handle,
+    ) -> c_int;
     fn gear_sample(sampler: Handle, rows: u32, timeout_ns: i64, batch: *mut Handle) -> c_int;
     fn gear_sampler_close(sampler: Handle) -> c_int;
     fn gear_batch_rows(batch: Handle) -> u32;
@@ -86,8 +96,17 @@ fn check(status: c_int) -> Outcome<()> {
         return Ok(());
     }
     // SAFETY: both are strings of the library that live until this thread's next failure.
-    let (name, text) = unsafe { (CStr::from_ptr(gear_status_string(status)), CStr::from_ptr(gear_last_error())) };
-    Err(format!("{}: {}", name.to_string_lossy(), text.to_string_lossy()))
+    let (name, text) = unsafe {
+        (
+            CStr::from_ptr(gear_status_string(status)),
+            CStr::from_ptr(gear_last_error()),
+        )
+    };
+    Err(format!(
+        "{}: {}",
+        name.to_string_lossy(),
+        text.to_string_lossy()
+    ))
 }
 
 struct Step {
@@ -102,7 +121,12 @@ impl Step {
         let of = i64::from(language);
         let values = std::array::from_fn(|i| (1000 * of + 4 * step + i as i64) as f32 + 0.5);
         let image = std::array::from_fn(|i| (31 * of + 7 * step + i as i64) as u8);
-        Step { language, step, values, image }
+        Step {
+            language,
+            step,
+            values,
+            image,
+        }
     }
 }
 
@@ -133,7 +157,13 @@ fn write_steps(table: Handle, language: u32, steps: i64) -> Outcome<()> {
                 cell(2, F32, step.values.as_ptr(), &[4]),
                 cell(3, U8, step.image.as_ptr(), &[2, 3]),
             ];
-            check(gear_writer_append(writer, 0, cells.as_ptr(), cells.len(), TIMEOUT_NS))?;
+            check(gear_writer_append(
+                writer,
+                0,
+                cells.as_ptr(),
+                cells.len(),
+                TIMEOUT_NS,
+            ))?;
         }
         check(gear_writer_flush(writer, TIMEOUT_NS, null_mut()))?;
         check(gear_writer_close(writer))
@@ -157,8 +187,14 @@ unsafe fn check_batch(batch: Handle, other: u32, seen: &mut [bool]) -> Outcome<(
     for row in 0..gear_batch_rows(batch) as usize {
         let wanted = Step::new(languages[row], steps[row]);
         let inside = (0..seen.len() as i64).contains(&wanted.step);
-        if !inside || wanted.values != values[4 * row..4 * row + 4] || wanted.image != image[6 * row..6 * row + 6] {
-            return Err(format!("wrong cells in step {} of language {}", wanted.step, wanted.language));
+        if !inside
+            || wanted.values != values[4 * row..4 * row + 4]
+            || wanted.image != image[6 * row..6 * row + 6]
+        {
+            return Err(format!(
+                "wrong cells in step {} of language {}",
+                wanted.step, wanted.language
+            ));
         }
         if wanted.language == other {
             seen[wanted.step as usize] = true;
@@ -205,7 +241,10 @@ fn run(arguments: &[String]) -> Outcome<()> {
     let [mode, handle, language, steps, rest @ ..] = arguments else {
         return Err("give write|read HANDLE LANGUAGE STEPS [OTHER]".to_string());
     };
-    let number = |text: &String| text.parse::<i64>().map_err(|failure| format!("{text}: {failure}"));
+    let number = |text: &String| {
+        text.parse::<i64>()
+            .map_err(|failure| format!("{text}: {failure}"))
+    };
     let endpoint = CString::new(format!("handle:{handle}")).unwrap();
     let handle = CString::new(handle.as_str()).unwrap();
     let (mut client, mut table) = (null_mut(), null_mut());

@@ -344,7 +344,6 @@ void gather_garbage(Rng& rng) {
       item.item_generation = kItemPinned;
     }
     uint32_t anchor = pick_anchor(GEAR_ANCHOR_RANDOM_STEP, item.length, 1, rng);
-    prefetch_row(table.view(), plan, item, anchor);
     gather_row(table.view(), plan, item, anchor, slot, batch.buffers());
   }
 }

@@ -3,14 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <thread>
 #include <vector>
 
-#include "base/shared_word.h"
 #include "support/select_index.h"
 
 namespace gear {
@@ -117,10 +115,9 @@ TEST(DirectPick, GivesAProbabilityAboveZeroWhilePrioritiesFallToZero) {
   constexpr uint32_t kSlots = 1000;
   SelectIndex index(GEAR_SELECT_PRIORITIZED, kSlots);
   for (uint32_t slot = 0; slot < kSlots; ++slot) index->insert(slot, 1);
-  std::atomic<bool> stop{false};
-  std::thread conductor([&] {
+  std::jthread conductor([&index](const std::stop_token& stop) {
     Rng rng(5);
-    while (!stop.load()) {
+    while (!stop.stop_requested()) {
       index->begin_updates();
       for (int i = 0; i < 100; ++i) {
         auto slot = static_cast<uint32_t>(rng.below(kSlots));
@@ -139,17 +136,14 @@ TEST(DirectPick, GivesAProbabilityAboveZeroWhilePrioritiesFallToZero) {
       ASSERT_LE(picks[i].probability, 1);
     }
   }
-  stop.store(true);
-  conductor.join();
 }
 
 TEST(DirectPick, EndsWhileTheTableIsClearedAndRefilled) {
   constexpr uint32_t kSlots = 300;
   for (uint32_t selector : kAll) {
     SelectIndex index(selector, kSlots);
-    std::atomic<bool> stop{false};
-    std::thread conductor([&] {
-      while (!stop.load()) {
+    std::jthread conductor([&index](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
         for (uint32_t slot = 0; slot < kSlots; ++slot) index->insert(slot, 1 + slot);
         index->clear();
       }
@@ -161,8 +155,6 @@ TEST(DirectPick, EndsWhileTheTableIsClearedAndRefilled) {
       ASSERT_TRUE(made == 0 || made == 64);
       for (uint32_t i = 0; i < made; ++i) ASSERT_LT(picks[i].slot, kSlots);
     }
-    stop.store(true);
-    conductor.join();
   }
 }
 
