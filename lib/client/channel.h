@@ -106,7 +106,8 @@ const SpinPolicy& spin_policy();
 inline constexpr int64_t kSleepNs = 100'000'000;
 inline constexpr int kLooksATurn = 32;
 
-// Adaptive: what was not answered within the spin lately is spun for only half as long next time.
+// Adaptive: a spin that was answered may be longer next time, one that was in vain is shorter: on a busy machine the
+// conductor may need this very core to answer.
 template <typename Ready>
 bool Channel::spin(int64_t deadline_ns, Ready& ready) {
   const SpinPolicy& policy = spin_policy();
@@ -115,7 +116,7 @@ bool Channel::spin(int64_t deadline_ns, Ready& ready) {
   do {
     for (int look = 0; look < kLooksATurn; ++look) {
       if (ready()) {
-        spin_ns_ = policy.longest_ns;
+        spin_ns_ = std::min(spin_ns_ * 2, policy.longest_ns);
         return true;
       }
       spin_pause();
@@ -127,7 +128,7 @@ bool Channel::spin(int64_t deadline_ns, Ready& ready) {
 
 template <typename Ready>
 Status Channel::wait_until(int64_t deadline_ns, Ready ready) {
-  if (spin(deadline_ns, ready)) return {};
+  if (ready() || spin(deadline_ns, ready)) return {};
   for (;;) {
     uint32_t seen = announce_sleep();
     bool done = ready();

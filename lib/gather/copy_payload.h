@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
+
+#include "gather/bring_near.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define GEAR_COPY_UNSEEN 1
@@ -43,15 +44,12 @@ inline void copy_payload(void* to, const void* from, size_t bytes) {
 }
 #endif
 
-// Loads a byte of every line, to bring the lines near; what is read is not used.
+// Loads the byte at each address, to bring its line near; what is read is not used.
 #if defined(GEAR_COPY_UNSEEN)
-inline void touch_payload(const char*, uint64_t) {}
+inline void touch_payload(const char* const*, size_t) {}
 #else
-inline void touch_payload(const char* from, uint64_t bytes) {
-  constexpr uint64_t kLineBytes = 64;
-  for (uint64_t at = 0; at < bytes; at += kLineBytes) {
-    static_cast<void>(*static_cast<const volatile char*>(from + at));
-  }
+inline void touch_payload(const char* const* lines, size_t count) {
+  for (size_t i = 0; i < count; ++i) bring_near(lines[i]);
 }
 #endif
 

@@ -9,11 +9,11 @@ namespace gear {
 
 namespace {
 
-// Rows that gather_rows touches together before it copies them, and bytes of each of their windows:
-// beyond those the processor's own prefetcher follows the copy. All of it stays in the first
-// caches.
-constexpr uint32_t kGroupRows = 32;
-constexpr uint64_t kTouchBytesMax = 512;
+// Of each window of a row, the bytes worth bringing near before the copy: beyond them the
+// processor's own prefetcher follows it. A group of rows stays in the first caches.
+constexpr uint64_t kNearBytesMax = 512;
+constexpr uint32_t kGroupRowsMax = 32;
+constexpr uint32_t kGroupLinesMax = 512;
 
 // From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever
 // the item says.
@@ -91,36 +91,75 @@ inline void gather_inside(const TableView& table, const WindowPlan& window, cons
   buffer.lengths[row] = window.length;
 }
 
-// Loads what gather_row of this item will read, and nothing else. Loads, since few instructions lie
-// between them, miss side by side; the checks and stores of gather_row would let only few of its
-// own do so, and software prefetches that miss the TLB are slow. Rows in later blocks are found by
-// following links, which may not be here yet.
-inline void touch_row(const TableView& table, const std::vector<WindowPlan>& plan,
-                      const DrawnItem& item, uint32_t anchor) {
-  const layout::TableHeader& header = *table.header;
-  uint64_t position = uint64_t{item.position} + anchor;
-  if (item.block >= header.block_count || position >= header.block_steps) return;
-  bring_near(&table.blocks[item.block].rows);
-  auto drawn = static_cast<int64_t>(position);
-  for (const WindowPlan& window : plan) {
-    if (window.per_episode) continue;
-    if (needs_marks(window)) {
-      bring_near(&table.marks[uint64_t{item.block} * header.block_steps + position]);
-    }
-    int64_t begin = std::max<int64_t>(0, drawn + window.offset);
-    int64_t end = std::min<int64_t>(header.block_steps, drawn + window.offset + window.length);
-    if (begin >= end) continue;
-    uint64_t bytes = static_cast<uint64_t>(end - begin) * window.cell_bytes;
-    touch_payload(first_cell(table, window, item.block, begin), std::min(bytes, kTouchBytesMax));
-  }
-}
-
 // A direct draw holds nothing: while its item is in the table, the item's blocks, those within
 // reach and its episode's cells stay. A pinned draw keeps them whatever becomes of the item.
 inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
   return item.item_generation == kItemPinned ||
          (item.slot < table.header->item_slots &&
           peek(table.items[item.slot].generation) == item.item_generation);
+}
+
+// The lines that a group of rows will read, found without reading any of them.
+class LineList {
+ public:
+  void add(const void* begin, uint64_t bytes) {
+    auto line = reinterpret_cast<uintptr_t>(begin);
+    uintptr_t end = line + bytes;
+    for (; line < end && count_ < kGroupLinesMax; line = (line / kLineBytes + 1) * kLineBytes) {
+      lines_[count_++] = reinterpret_cast<const char*>(line);
+    }
+  }
+  void bring_near() const { touch_payload(lines_, count_); }
+
+ private:
+  static constexpr uintptr_t kLineBytes = 64;
+
+  const char* lines_[kGroupLinesMax];
+  uint32_t count_ = 0;
+};
+
+// Rows in later blocks are not listed: they are found by following links, which may not be near
+// yet.
+inline void list_row(const TableView& table, const std::vector<WindowPlan>& plan,
+                     const DrawnItem& item, uint32_t anchor, LineList* lines) {
+  const layout::TableHeader& header = *table.header;
+  auto block_steps = int64_t{header.block_steps};
+  int64_t position = int64_t{item.position} + anchor;
+  if (item.block >= header.block_count || position >= block_steps) return;
+  lines->add(&table.blocks[item.block].rows, 1);
+  for (const WindowPlan& window : plan) {
+    int64_t begin = std::max<int64_t>(0, position + window.offset);
+    int64_t end = std::min(block_steps, position + window.offset + window.length);
+    if (window.per_episode || begin >= end) continue;
+    auto rows = static_cast<uint64_t>(end - begin);
+    lines->add(first_cell(table, window, item.block, begin),
+               std::min(rows * window.cell_bytes, kNearBytesMax));
+    if (needs_marks(window)) {
+      const uint32_t* marks = table.marks + int64_t{item.block} * block_steps;
+      lines->add(marks + position, 1);
+      lines->add(marks + end - 1, 1);
+    }
+  }
+}
+
+// Cold memory is what small rows cost. Loads with few instructions between them miss side by side,
+// as those of a plain memcpy of all rows do; the checks and stores of gather_row would let only few
+// of its own. So a group's lines are listed, then loaded in one go, then its rows are gathered.
+// Software prefetches do not serve: those that miss the TLB are slow or dropped.
+void bring_rows_near(const TableView& table, const std::vector<WindowPlan>& plan,
+                     const DrawnItem* items, const uint32_t* anchors, uint32_t count) {
+  LineList lines;
+  for (uint32_t i = 0; i < count; ++i) list_row(table, plan, items[i], anchors[i], &lines);
+  lines.bring_near();
+}
+
+uint32_t rows_of_group(const std::vector<WindowPlan>& plan) {
+  uint64_t bytes = 0;
+  for (const WindowPlan& window : plan) {
+    bytes += std::min(window.length * window.cell_bytes, kNearBytesMax) + 256;
+  }
+  uint64_t rows = uint64_t{kGroupLinesMax} * 64 / std::max<uint64_t>(1, bytes);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, kGroupRowsMax));
 }
 
 }  // namespace
@@ -159,13 +198,13 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
 uint32_t gather_rows(const TableView& table, const std::vector<WindowPlan>& plan,
                      const DrawnItem* items, const uint32_t* anchors, uint32_t count,
                      uint32_t first_row, const WindowBuffer* buffers, GatherOutcome* outcomes) {
+  uint32_t group_rows = rows_of_group(plan);
+  uint32_t near_rows = 0;
   uint32_t moved = 0;
-  uint32_t touched = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (i == touched) {
-      for (; touched < count && touched < i + kGroupRows; ++touched) {
-        touch_row(table, plan, items[touched], anchors[touched]);
-      }
+    if (i == near_rows) {
+      near_rows = std::min(count, i + group_rows);
+      bring_rows_near(table, plan, items + i, anchors + i, near_rows - i);
     }
     outcomes[i] = gather_row(table, plan, items[i], anchors[i], first_row + i, buffers);
     if (outcomes[i] == GatherOutcome::kMoved) ++moved;

@@ -1,50 +1,14 @@
 // Selecting items: draws and the copies of their records, 1M items, batches of 256.
 
-#include <cstdio>
-#include <cstring>
-#include <memory>
-
-#include "base/rng.h"
-#include "bench/harness.h"
+#include "bench/conductor_table.h"
 #include "bench/sum_tree.h"
-#include "gather/gather.h"
 #include "select/direct.h"
-#include "table/table.h"
 
 namespace gear::bench {
 namespace {
 
 constexpr uint64_t kItems = 1'000'000;
 constexpr uint32_t kBatch = 256;
-
-// A table of 1M step items, filled through its conductor's side.
-std::unique_ptr<Table> full_table(uint32_t sampler) {
-  layout::TableCreateRequest request{};
-  snprintf(request.name, sizeof request.name, "bench");
-  request.capacity_items = kItems;
-  request.column_count = 1;
-  request.sampler = sampler;
-  request.lanes_max = 1;
-  request.numa_node = -1;
-  layout::ColumnSpec column{};
-  snprintf(column.name, sizeof column.name, "row");
-  column.dtype = GEAR_U64;
-  Result<Geometry> geometry = plan_geometry(request, &column);
-  must(geometry.status().code(), "plan");
-  Result<std::unique_ptr<Table>> made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  must(made.status().code(), "create");
-  std::unique_ptr<Table> table = made.take();
-  uint32_t lane = table->open_lane(1);
-  Rng rng(3);
-  for (uint64_t step = 0; step < kItems; ++step) {
-    layout::GrantRecord grant{};
-    if (table->unfilled_blocks(lane) == 0 && !table->grant_block(lane, &grant)) abort();
-    uint32_t done = 0;
-    if (table->set_priority(lane, true, rng.unit() + 0.01) != Admit::kDone) abort();
-    if (table->commit(lane, 1, &done) != Admit::kDone) abort();
-  }
-  return table;
-}
 
 double ns_per_draw(int batches, const std::function<void()>& batch) {
   int64_t begin = now_ns();
@@ -54,8 +18,8 @@ double ns_per_draw(int batches, const std::function<void()>& batch) {
 
 void select_row(Report* report, uint32_t sampler, const char* name, const char* baseline_name,
                 const std::function<void(DrawnItem*)>& baseline) {
-  std::unique_ptr<Table> table = full_table(sampler);
-  TableView view = TableView::over(table->directory().data(), table->data().data());
+  std::unique_ptr<Table> table = full_table(sampler, kItems, 8);
+  TableView view = view_of(*table);
   const layout::IndexRecord& index = view.header->indexes[view.header->sampler_index];
   Rng rng(5);
   std::vector<Pick> picks(kBatch);

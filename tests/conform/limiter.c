@@ -12,6 +12,7 @@ typedef struct Limited {
   gear_sampler* sampler;
   int64_t appended;
   uint64_t pending;
+  uint64_t drawn; /* rows of batches that were handed out */
 } Limited;
 
 static Limited open_limited(double samples_per_insert, int64_t min_size, double min_diff,
@@ -21,7 +22,7 @@ static Limited open_limited(double samples_per_insert, int64_t min_size, double 
   options.limiter.min_size = min_size;
   options.limiter.min_diff = min_diff;
   options.limiter.max_diff = max_diff;
-  Limited limited = {conform_open(&options, 1), NULL, 0, 0};
+  Limited limited = {conform_open(&options, 1), NULL, 0, 0, 0};
   limited.sampler = conform_sampler(limited.base.table, GEAR_SAMPLE_AUTO, 1);
   return limited;
 }
@@ -29,7 +30,7 @@ static Limited open_limited(double samples_per_insert, int64_t min_size, double 
 static Limited open_queue(uint64_t capacity) {
   gear_table_options options = conform_options(capacity);
   assert_ok(gear_table_options_queue(capacity, &options));
-  Limited limited = {conform_open(&options, 1), NULL, 0, 0};
+  Limited limited = {conform_open(&options, 1), NULL, 0, 0, 0};
   limited.sampler = conform_sampler(limited.base.table, GEAR_SAMPLE_AUTO, 1);
   return limited;
 }
@@ -64,23 +65,28 @@ static void assert_insert_blocks(Limited* limited) {
   assert_int_equal(conform_stats(limited->base.table).inserts, inserts);
 }
 
+/* The server hears of a batch a moment after it was handed out. */
+static void wait_until_counted(const Limited* limited) {
+  wait_until(conform_stats(limited->base.table).samples == limited->drawn);
+}
+
 static void assert_draw_passes(Limited* limited, uint32_t rows) {
-  const uint64_t samples = conform_stats(limited->base.table).samples;
   assert_ok(gear_batch_release(conform_sample(limited->sampler, rows)));
-  wait_until(conform_stats(limited->base.table).samples == samples + rows);
+  limited->drawn += rows;
+  wait_until_counted(limited);
 }
 
 static void assert_draw_blocks(Limited* limited, uint32_t rows) {
-  const uint64_t samples = conform_stats(limited->base.table).samples;
   gear_batch* batch = NULL;
+  wait_until_counted(limited);
   assert_status(gear_sample(limited->sampler, rows, CONFORM_BLOCKED_NS, &batch), GEAR_ETIMEDOUT);
   assert_null(batch);
-  assert_int_equal(conform_stats(limited->base.table).samples, samples);
+  assert_int_equal(conform_stats(limited->base.table).samples, limited->drawn);
 }
 
 static void delete_one(Limited* limited) {
-  gear_sampler* keys_of = limited->sampler;
-  gear_batch* batch = conform_sample(keys_of, 1);
+  gear_batch* batch = conform_sample(limited->sampler, 1);
+  ++limited->drawn;
   gear_items_result result = GEAR_ITEMS_RESULT_INIT;
   assert_ok(gear_delete_items(limited->base.table, gear_batch_keys(batch), 1, CONFORM_PATIENCE_NS,
                               &result));
@@ -239,6 +245,7 @@ GEAR_TEST(EleventhInsertOfAQueueOfTenBlocks) {
 
 static void assert_next_in_queue(Limited* limited, int64_t step) {
   gear_batch* batch = conform_sample(limited->sampler, 1);
+  ++limited->drawn;
   const gear_tensor tensor = conform_tensor(batch, "step");
   assert_int_equal(conform_i64(&tensor, 0, 0), step);
   assert_ok(gear_batch_release(batch));

@@ -120,7 +120,7 @@ GEAR_TEST(EveryRankFromZeroToEightComesBackInItsShape) {
   conform_close(&table);
 }
 
-static void name_columns(gear_column_options* columns, char (*names)[8], uint32_t count) {
+static void name_columns(gear_column_options* columns, char (*names)[16], uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     snprintf(names[i], sizeof names[i], "c%u", i);
     columns[i] = conform_column(names[i], GEAR_U32, 0, NULL);
@@ -130,7 +130,7 @@ static void name_columns(gear_column_options* columns, char (*names)[8], uint32_
 /* SEMANTICS 48 */
 GEAR_TEST(TableOf256ColumnsKeepsThemApart) {
   static gear_column_options columns[GEAR_COLUMNS_MAX];
-  static char names[GEAR_COLUMNS_MAX][8];
+  static char names[GEAR_COLUMNS_MAX][16];
   static uint32_t data[GEAR_COLUMNS_MAX];
   static gear_cell cells[GEAR_COLUMNS_MAX];
   name_columns(columns, names, GEAR_COLUMNS_MAX);
@@ -157,7 +157,7 @@ GEAR_TEST(TableOf256ColumnsKeepsThemApart) {
 /* SEMANTICS 48 */
 GEAR_TEST(TableOf257ColumnsIsRefused) {
   static gear_column_options columns[GEAR_COLUMNS_MAX + 1];
-  static char names[GEAR_COLUMNS_MAX + 1][8];
+  static char names[GEAR_COLUMNS_MAX + 1][16];
   name_columns(columns, names, GEAR_COLUMNS_MAX + 1);
   ConformTable table = conform_open_simple(10);
   const ConformSnapshot before = conform_snapshot(&table);

@@ -1,0 +1,53 @@
+// A full table through its conductor's side, and a reader's view of it: no server, no client.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/rng.h"
+#include "bench/harness.h"
+#include "gather/gather.h"
+#include "table/table.h"
+
+namespace gear::bench {
+
+// `items` step items of one u8 column of row_bytes, in one lane, priorities uniform over (0.01, 1.01).
+inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint64_t row_bytes) {
+  layout::TableCreateRequest request{};
+  snprintf(request.name, sizeof request.name, "bench");
+  request.capacity_items = items;
+  request.column_count = 1;
+  request.sampler = sampler;
+  request.lanes_max = 1;
+  request.numa_node = -1;
+  layout::ColumnSpec column{};
+  snprintf(column.name, sizeof column.name, "row");
+  column.dtype = GEAR_U8;
+  column.rank = 1;
+  column.shape[0] = static_cast<int64_t>(row_bytes);
+  Result<Geometry> geometry = plan_geometry(request, &column);
+  must(geometry.status().code(), "plan");
+  Result<std::unique_ptr<Table>> made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
+  must(made.status().code(), "create");
+  std::unique_ptr<Table> table = made.take();
+  memset(static_cast<char*>(table->data().data()) + layout::kPageBytes, 1,
+         table->data().size() - layout::kPageBytes);
+  uint32_t lane = table->open_lane(1);
+  Rng rng(3);
+  for (uint64_t step = 0; step < items; ++step) {
+    layout::GrantRecord grant{};
+    if (table->unfilled_blocks(lane) == 0 && !table->grant_block(lane, &grant)) abort();
+    uint32_t done = 0;
+    if (table->set_priority(lane, true, rng.unit() + 0.01) != Admit::kDone) abort();
+    if (table->commit(lane, 1, &done) != Admit::kDone) abort();
+  }
+  return table;
+}
+
+inline TableView view_of(const Table& table) {
+  return TableView::over(table.directory().data(), table.data().data());
+}
+
+}  // namespace gear::bench
