@@ -75,9 +75,10 @@ Result<BatchLayout> lay_out_batch(const TableView& table, const std::vector<Wind
   layout.anchors_offset = room.take(rows_max, sizeof(uint32_t));
   layout.bytes = room.bytes();
   if (room.too_large()) {
-    return error(GEAR_ENOMEM,
-                 "a batch of %u rows has more than 64 TiB; lower batch_rows_max or the windows' length",
-                 rows_max);
+    return error(
+        GEAR_ENOMEM,
+        "a batch of %u rows has more than 64 TiB; lower batch_rows_max or the windows' length",
+        rows_max);
   }
   return layout;
 }
@@ -132,16 +133,15 @@ BatchPool::BatchPool(BatchLayout layout, uint32_t batches_max, std::shared_ptr<L
 
 Result<std::shared_ptr<BatchPool>> BatchPool::create(BatchLayout layout, uint32_t batches_max,
                                                      std::shared_ptr<LeaseLine> leases) {
-  std::shared_ptr<BatchPool> pool(
-      new BatchPool(std::move(layout), batches_max, std::move(leases)));
-  uint64_t eager = std::max<uint64_t>(kEagerBytesMax / std::max<uint64_t>(pool->layout_.bytes, 1), 1);
+  std::shared_ptr<BatchPool> pool(new BatchPool(std::move(layout), batches_max, std::move(leases)));
+  uint64_t eager =
+      std::max<uint64_t>(kEagerBytesMax / std::max<uint64_t>(pool->layout_.bytes, 1), 1);
   for (size_t i = 0; i < std::min<uint64_t>(eager, batches_max); ++i) GEAR_TRY(pool->make(i));
   return pool;
 }
 
 Status BatchPool::make(size_t index) {
-  auto* memory =
-      static_cast<char*>(aligned_alloc(kAlignment, std::max(layout_.bytes, kAlignment)));
+  auto* memory = static_cast<char*>(aligned_alloc(kAlignment, std::max(layout_.bytes, kAlignment)));
   if (memory == nullptr) {
     return error(GEAR_ENOMEM,
                  "no memory for a batch of %llu bytes; lower batch_rows_max, batches_max or the "
@@ -167,11 +167,14 @@ Result<Batch*> BatchPool::borrow() {
     batch->busy_.store(true, std::memory_order_relaxed);
     return batch;
   }
-  return error(GEAR_EBUSY, "all %zu batches of the sampler are held; release one, or raise batches_max",
+  return error(GEAR_EBUSY,
+               "all %zu batches of the sampler are held; release one, or raise batches_max",
                batches_.size());
 }
 
-void BatchPool::unborrow(Batch* batch) { batch->busy_.store(false, std::memory_order_relaxed); }
+void BatchPool::unborrow(Batch* batch) {
+  batch->busy_.store(false, std::memory_order_relaxed);
+}
 
 gear_batch* BatchPool::hand_out(Batch* batch) {
   batch->pool_ = shared_from_this();

@@ -89,12 +89,12 @@ class Batch {
   std::shared_ptr<BatchPool> pool_;  // keeps the memory while the batch is held
 };
 
-// The batches of a sampler. Shared by the sampler and by each batch that is held, so that these outlive it.
-// borrow, hand_out and unborrow: the sampler's thread. give_back: any.
+// The batches of a sampler. Shared by the sampler and by each batch that is held, so that these
+// outlive it. borrow, hand_out and unborrow: the sampler's thread. give_back: any.
 class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
-  // Makes the first batch, and the others too while together they stay small; those left are made by the borrow that first
-  // needs them. `leases` may be nullptr. Errors: ENOMEM, ELIMIT.
+  // Makes the first batch, and the others too while together they stay small; those left are made
+  // by the borrow that first needs them. `leases` may be nullptr. Errors: ENOMEM, ELIMIT.
   static Result<std::shared_ptr<BatchPool>> create(BatchLayout layout, uint32_t batches_max,
                                                    std::shared_ptr<LeaseLine> leases);
 

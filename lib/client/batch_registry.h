@@ -1,8 +1,8 @@
 // Which batches are held, known to the whole process.
 //
-// A gear_batch* is no address: it packs the index of a registry slot and the generation that the slot had when the batch
-// was handed out. So whatever comes back, a batch released before, or of a closed sampler, or no batch at all, is
-// recognised without touching memory that may be gone.
+// A gear_batch* is no address: it packs the index of a registry slot and the generation that the
+// slot had when the batch was handed out. So whatever comes back, a batch released before, or of a
+// closed sampler, or no batch at all, is recognised without touching memory that may be gone.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@ class BatchRegistry {
 
   static BatchRegistry& of_process();
 
-  // A slot for a batch that comes into being; kNoSlot when there are kSlotsMax. May throw std::bad_alloc.
+  // A slot for a batch that comes into being; kNoSlot when there are kSlotsMax. May throw
+  // std::bad_alloc.
   uint32_t add(Batch* batch);
   // The batch is not held, and goes.
   void remove(uint32_t slot);
@@ -31,7 +32,8 @@ class BatchRegistry {
   gear_batch* hand_out(uint32_t slot);
   // The batch while it is held, else nullptr.
   Batch* find(const gear_batch* handle) const;
-  // Ends the handle: of all callers one gets the batch, and it is still the caller's to give back. Else nullptr.
+  // Ends the handle: of all callers one gets the batch, and it is still the caller's to give back.
+  // Else nullptr.
   Batch* end(const gear_batch* handle);
 
  private:

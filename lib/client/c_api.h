@@ -14,7 +14,8 @@
 
 namespace gear::client {
 
-// Runs the body of a function of gear.h, which returns a Status: keeps a failure's text, and lets no exception out.
+// Runs the body of a function of gear.h, which returns a Status: keeps a failure's text, and lets
+// no exception out.
 template <typename Body>
 int guarded(const Body& body) noexcept {
   try {
@@ -30,13 +31,21 @@ int guarded(const Body& body) noexcept {
 Status need(const void* pointer, const char* function, const char* name);
 
 // The objects behind the opaque pointers.
-inline Client* behind(gear_client* handle) { return reinterpret_cast<Client*>(handle); }
-inline Table* behind(gear_table* handle) { return reinterpret_cast<Table*>(handle); }
+inline Client* behind(gear_client* handle) {
+  return reinterpret_cast<Client*>(handle);
+}
+inline Table* behind(gear_table* handle) {
+  return reinterpret_cast<Table*>(handle);
+}
 inline const Table* behind(const gear_table* handle) {
   return reinterpret_cast<const Table*>(handle);
 }
-inline Writer* behind(gear_writer* handle) { return reinterpret_cast<Writer*>(handle); }
-inline Sampler* behind(gear_sampler* handle) { return reinterpret_cast<Sampler*>(handle); }
+inline Writer* behind(gear_writer* handle) {
+  return reinterpret_cast<Writer*>(handle);
+}
+inline Sampler* behind(gear_sampler* handle) {
+  return reinterpret_cast<Sampler*>(handle);
+}
 inline const Sampler* behind(const gear_sampler* handle) {
   return reinterpret_cast<const Sampler*>(handle);
 }

@@ -8,7 +8,9 @@ using namespace gear::client;  // NOLINT
 
 namespace {
 
-const Batch* held(const gear_batch* batch) { return BatchRegistry::of_process().find(batch); }
+const Batch* held(const gear_batch* batch) {
+  return BatchRegistry::of_process().find(batch);
+}
 
 Status not_held(const char* tried) {
   return error(GEAR_ESTALE,
@@ -35,8 +37,8 @@ int gear_batch_tensor(const gear_batch* batch, uint32_t index, gear_tensor* tens
     const Batch* found = held(batch);
     if (found == nullptr) return not_held("tensor of a batch");
     if (index >= found->windows.size()) {
-      return error(GEAR_EINVAL, "tensor %u of a batch that has %zu; give an index below that", index,
-                   found->windows.size());
+      return error(GEAR_EINVAL, "tensor %u of a batch that has %zu; give an index below that",
+                   index, found->windows.size());
     }
     found->fill_tensor(index, tensor);
     return {};

@@ -92,8 +92,9 @@ int gear_table_column(const gear_table* table, uint32_t index, gear_column_info*
     GEAR_TRY(need(column, "gear_table_column", "column"));
     const Table& of = *behind(table);
     if (index >= of.header().column_count) {
-      return error(GEAR_ENOCOLUMN, "column %u of table \"%s\", which has %u; give an index below that",
-                   index, of.name(), of.header().column_count);
+      return error(GEAR_ENOCOLUMN,
+                   "column %u of table \"%s\", which has %u; give an index below that", index,
+                   of.name(), of.header().column_count);
     }
     return write_struct("gear_column_info", describe(of.view().columns[index]), column);
   });
@@ -125,8 +126,7 @@ int gear_table_list(gear_client* client, void (*name)(const char* name, void* us
     if (name == nullptr) {
       return error(GEAR_EINVAL, "gear_table_list: name is NULL; give the function to call");
     }
-    Result<Reply> reply =
-        behind(client)->session().ask(layout::ControlOp::kTableList, nullptr, 0);
+    Result<Reply> reply = behind(client)->session().ask(layout::ControlOp::kTableList, nullptr, 0);
     if (!reply.ok()) return within("list tables", reply.status());
     std::vector<char>& names = reply.value().body;
     names.push_back('\0');

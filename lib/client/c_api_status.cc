@@ -68,12 +68,15 @@ const char* gear_status_string(int status) {
     GEAR_STATUS_CASE(GEAR_EUNSUPPORTED);
     GEAR_STATUS_CASE(GEAR_ESYSTEM);
     GEAR_STATUS_CASE(GEAR_EINTERNAL);
-    default: return "unknown gear_status";
+    default:
+      return "unknown gear_status";
   }
 #undef GEAR_STATUS_CASE
 }
 
-const char* gear_last_error(void) { return gear::client::last_error(); }
+const char* gear_last_error(void) {
+  return gear::client::last_error();
+}
 
 int gear_set_log(void (*log)(int level, const char* text, void* user), void* user) {
   return gear::client::guarded([&] {

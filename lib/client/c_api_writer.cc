@@ -112,7 +112,8 @@ int gear_writer_close(gear_writer* writer) {
     GEAR_TRY(check_handle(behind(writer)));
     Writer* closing = behind(writer);
     Status status = closing->close();
-    // The handle ends in any case: what the server could not be told it learns from the end of the connection.
+    // The handle ends in any case: what the server could not be told it learns from the end of the
+    // connection.
     closing->table().forget(closing);
     return status;
   });

@@ -38,11 +38,20 @@ bool contiguous(const CellSpec& spec, const gear_cell& cell) {
 // Sizes that scalars have become one load and one store.
 void copy_cell(char* to, const char* from, uint64_t bytes) {
   switch (bytes) {
-    case 1: *to = *from; return;
-    case 2: memcpy(to, from, 2); return;
-    case 4: memcpy(to, from, 4); return;
-    case 8: memcpy(to, from, 8); return;
-    default: memcpy(to, from, bytes);
+    case 1:
+      *to = *from;
+      return;
+    case 2:
+      memcpy(to, from, 2);
+      return;
+    case 4:
+      memcpy(to, from, 4);
+      return;
+    case 8:
+      memcpy(to, from, 8);
+      return;
+    default:
+      memcpy(to, from, bytes);
   }
 }
 
@@ -60,7 +69,9 @@ char* copy_strided(const CellSpec& spec, const int64_t* strides, uint32_t axis, 
   return to;
 }
 
-const char* kind_text(bool per_episode) { return per_episode ? "per episode" : "per step"; }
+const char* kind_text(bool per_episode) {
+  return per_episode ? "per episode" : "per step";
+}
 
 }  // namespace
 
@@ -69,9 +80,13 @@ CellSpecs::CellSpecs(const TableView& table) : columns_(table.columns) {
   for (uint32_t i = 0; i < count(); ++i) {
     const layout::ColumnRecord& column = columns_[i];
     CellSpec& spec = specs_[i];
-    spec = {column.dtype,      column.rank,   column.element_bytes,
+    spec = {column.dtype,
+            column.rank,
+            column.element_bytes,
             (column.flags & GEAR_COLUMN_PER_EPISODE) != 0,
-            column.cell_bytes, column.offset, {}};
+            column.cell_bytes,
+            column.offset,
+            {}};
     std::copy(std::begin(column.shape), std::end(column.shape), spec.shape);
     if (spec.per_episode) ++per_episode_count_;
   }
@@ -104,16 +119,17 @@ Status CellSpecs::explain(const std::string& tried, const gear_cell* cells, size
   for (size_t i = 0; i < cell_count; ++i) {
     GEAR_TRY(explain_cell(tried, cells[i], set));
     if (seen[cells[i].column]) {
-      return error(GEAR_EDUPLICATE, "%s: column \"%s\" is given twice; give one cell for each column",
-                   tried.c_str(), name(cells[i].column));
+      return error(GEAR_EDUPLICATE,
+                   "%s: column \"%s\" is given twice; give one cell for each column", tried.c_str(),
+                   name(cells[i].column));
     }
     seen[cells[i].column] = true;
   }
   return {};
 }
 
-Status CellSpecs::explain_count(const std::string& tried, const gear_cell* cells,
-                                size_t cell_count, CellSet set) const {
+Status CellSpecs::explain_count(const std::string& tried, const gear_cell* cells, size_t cell_count,
+                                CellSet set) const {
   bool per_episode = set == CellSet::kEveryEpisodeColumn;
   uint32_t wants = wanted(set);
   if (cell_count > wants) {
@@ -158,12 +174,11 @@ Status CellSpecs::explain_cell(const std::string& tried, const gear_cell& cell, 
   if (fits(spec, cell)) return {};
   bool same_dtype = cell.dtype == spec.dtype &&
                     (spec.dtype != GEAR_BYTES || cell.element_bytes == spec.element_bytes);
-  return error(
-      same_dtype ? GEAR_ESHAPE : GEAR_EDTYPE, "%s: column \"%s\" wants %s, got %s; GEAR never %s",
-      tried.c_str(), column,
-      shape_text(spec.dtype, spec.element_bytes, spec.rank, spec.shape).c_str(),
-      shape_text(cell.dtype, cell.element_bytes, cell.rank, cell.shape).c_str(),
-      same_dtype ? "reshapes" : "casts");
+  return error(same_dtype ? GEAR_ESHAPE : GEAR_EDTYPE,
+               "%s: column \"%s\" wants %s, got %s; GEAR never %s", tried.c_str(), column,
+               shape_text(spec.dtype, spec.element_bytes, spec.rank, spec.shape).c_str(),
+               shape_text(cell.dtype, cell.element_bytes, cell.rank, cell.shape).c_str(),
+               same_dtype ? "reshapes" : "casts");
 }
 
 void store_cell(const CellSpec& spec, const gear_cell& cell, char* to) {

@@ -43,8 +43,8 @@ class CellSpecs {
 
   // True when the cells are just what `set` asks. O(cells), no allocation.
   bool fit(const gear_cell* cells, size_t count, CellSet set) const;
-  // Why they do not fit, in the order: count, then cell by cell. `tried` is the begin of the text. Errors: ECOUNT,
-  // ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, EINVAL.
+  // Why they do not fit, in the order: count, then cell by cell. `tried` is the begin of the text.
+  // Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, EINVAL.
   Status explain(const std::string& tried, const gear_cell* cells, size_t count, CellSet set) const;
 
  private:

@@ -35,15 +35,14 @@ Result<std::unique_ptr<Channel>> Channel::adopt(Session& session, Reply reply,
                                                 const layout::TableHeader* table) {
   layout::ChannelReply body;
   GEAR_TRY(read_reply(reply, 1, &body));
-  Result<Mapping> mapping = map_segment(purpose, reply.descriptors[0].get(),
-                                        layout::SegmentKind::kChannel, true);
+  Result<Mapping> mapping =
+      map_segment(purpose, reply.descriptors[0].get(), layout::SegmentKind::kChannel, true);
   if (!mapping.ok()) {
     static_cast<void>(session.ask(layout::ControlOp::kChannelClose,
                                   layout::ChannelIdRequest{body.channel_id, 0}));
     return mapping.status();
   }
-  std::unique_ptr<Channel> channel(
-      new Channel(session, body.channel_id, mapping.take(), table));
+  std::unique_ptr<Channel> channel(new Channel(session, body.channel_id, mapping.take(), table));
   channel->descriptors_ = std::move(reply.descriptors);
   return channel;
 }
@@ -54,12 +53,15 @@ Status Channel::close() {
 
 Status table_health(const layout::TableHeader& table) {
   switch (static_cast<layout::TableState>(observe(table.state))) {
-    case layout::TableState::kOpen: break;
+    case layout::TableState::kOpen:
+      break;
     case layout::TableState::kClosed:
-      return error(GEAR_ECLOSED, "the table \"%s\" is closed; use another, or drop and create it anew",
+      return error(GEAR_ECLOSED,
+                   "the table \"%s\" is closed; use another, or drop and create it anew",
                    table.name);
     case layout::TableState::kDropped:
-      return error(GEAR_EDROPPED, "the table \"%s\" was dropped; detach it, and open or create another",
+      return error(GEAR_EDROPPED,
+                   "the table \"%s\" was dropped; detach it, and open or create another",
                    table.name);
   }
   return {};
@@ -77,8 +79,9 @@ Status Channel::health() const {
   return session_.gone() ? session_.lost() : Status();
 }
 
-// The store of client_sleeps comes before the caller's last look at the rings, on both sides of a full fence: either that
-// look sees what the conductor did, or the conductor sees the announcement and changes wake_word.
+// The store of client_sleeps comes before the caller's last look at the rings, on both sides of a
+// full fence: either that look sees what the conductor did, or the conductor sees the announcement
+// and changes wake_word.
 uint32_t Channel::announce_sleep() {
   uint32_t seen = observe(header_->wake_word);
   note(header_->client_sleeps, uint32_t{1});
@@ -87,8 +90,12 @@ uint32_t Channel::announce_sleep() {
 }
 
 // Relaxed: a conductor that still sees the announcement makes one system call too many.
-void Channel::withdraw_sleep() { note(header_->client_sleeps, uint32_t{0}); }
+void Channel::withdraw_sleep() {
+  note(header_->client_sleeps, uint32_t{0});
+}
 
-Status Channel::check_server() { return session_.hung_up() ? session_.lost() : Status(); }
+Status Channel::check_server() {
+  return session_.hung_up() ? session_.lost() : Status();
+}
 
 }  // namespace gear::client

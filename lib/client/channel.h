@@ -19,8 +19,8 @@
 
 namespace gear::client {
 
-// How long a call with timeout 0 may take for one round trip to a conductor that is there: such a call does not wait for
-// the table to change, but it must be able to ask.
+// How long a call with timeout 0 may take for one round trip to a conductor that is there: such a
+// call does not wait for the table to change, but it must be able to ask.
 inline constexpr int64_t kRoundTripNs = 1'000'000;
 
 // ECLOSED or EDROPPED once the table is.
@@ -29,7 +29,8 @@ Status table_health(const layout::TableHeader& table);
 // One thread at a time for each ring; wait_until belongs to the thread of the completion ring.
 class Channel {
  public:
-  // `op` opens a channel: its request is `body`. Errors: those of the server, of Session::ask and of map_segment.
+  // `op` opens a channel: its request is `body`. Errors: those of the server, of Session::ask and
+  // of map_segment.
   template <typename Body>
   static Result<std::unique_ptr<Channel>> open(Session& session, layout::ControlOp op,
                                                const Body& body, const std::string& purpose,
@@ -45,11 +46,13 @@ class Channel {
   SubmissionProducer& submissions() { return submissions_; }
   CompletionConsumer& completions() { return completions_; }
   const layout::ChannelHeader& header() const { return *header_; }
-  // The descriptors of the reply that opened the channel, in its order: those after the channel's own.
+  // The descriptors of the reply that opened the channel, in its order: those after the channel's
+  // own.
   int descriptor(size_t index) const { return descriptors_[index].get(); }
   void drop_descriptors() { descriptors_ = {}; }
 
-  // Publishes the records pushed, and tells the conductor if it would not look by itself soon enough.
+  // Publishes the records pushed, and tells the conductor if it would not look by itself soon
+  // enough.
   void submit(Urgency urgency) {
     submissions_.publish_tail();
     ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
@@ -58,16 +61,17 @@ class Channel {
     ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
   }
 
-  // Whether the table still takes steps and gives draws. The word's observer may conclude that whatever it asks for now is
-  // answered, or refused with the same state. One load, of a line that is written once in the table's life.
+  // Whether the table still takes steps and gives draws. The word's observer may conclude that
+  // whatever it asks for now is answered, or refused with the same state. One load, of a line that
+  // is written once in the table's life.
   bool table_is_open() const {
     return observe(table_->state) == static_cast<uint32_t>(layout::TableState::kOpen);
   }
   // ECLOSED, EDROPPED, or why the conductor takes no more records.
   Status health() const;
 
-  // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is no point in waiting on
-  // (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps.
+  // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is
+  // no point in waiting on (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps.
   template <typename Ready>
   Status wait_until(int64_t deadline_ns, Ready ready);
 
@@ -94,8 +98,9 @@ class Channel {
   std::array<Descriptor, layout::kControlDescriptorsMax> descriptors_;
 };
 
-// Spinning pays where the conductor runs on another core meanwhile. It does not yield the core: a process that yields on a
-// busy machine waits for whole time slices of others, one that sleeps is woken as soon as there is an answer.
+// Spinning pays where the conductor runs on another core meanwhile. It does not yield the core: a
+// process that yields on a busy machine waits for whole time slices of others, one that sleeps is
+// woken as soon as there is an answer.
 struct SpinPolicy {
   int64_t longest_ns;
   int64_t shortest_ns;
@@ -106,8 +111,8 @@ const SpinPolicy& spin_policy();
 inline constexpr int64_t kSleepNs = 100'000'000;
 inline constexpr int kLooksATurn = 32;
 
-// Adaptive: a spin that was answered may be longer next time, one that was in vain is shorter: on a busy machine the
-// conductor may need this very core to answer.
+// Adaptive: a spin that was answered may be longer next time, one that was in vain is shorter: on a
+// busy machine the conductor may need this very core to answer.
 template <typename Ready>
 bool Channel::spin(int64_t deadline_ns, Ready& ready) {
   const SpinPolicy& policy = spin_policy();
@@ -138,8 +143,8 @@ Status Channel::wait_until(int64_t deadline_ns, Ready ready) {
     withdraw_sleep();
 
     if (done || ready()) return {};
-    // The conductor publishes what it did before it publishes that it will do no more, so after a look at the second
-    // the first was complete.
+    // The conductor publishes what it did before it publishes that it will do no more, so after a
+    // look at the second the first was complete.
     if (!state.ok()) return state;
     if (left_ns == 0) return Status(GEAR_ETIMEDOUT, "the time given ran out");
     GEAR_TRY(check_server());

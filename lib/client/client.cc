@@ -18,18 +18,22 @@ constexpr int64_t kRequestTimeoutNs = 30'000'000'000;
 
 Status check_timeouts(const gear_connect_options& options) {
   if (options.connect_timeout_ns >= 0 && options.request_timeout_ns >= 0) return {};
-  return error(GEAR_EINVAL,
-               "connect: connect_timeout_ns %lld, request_timeout_ns %lld; give nanoseconds, or 0 for "
-               "the default",
-               static_cast<long long>(options.connect_timeout_ns),
-               static_cast<long long>(options.request_timeout_ns));
+  return error(
+      GEAR_EINVAL,
+      "connect: connect_timeout_ns %lld, request_timeout_ns %lld; give nanoseconds, or 0 for "
+      "the default",
+      static_cast<long long>(options.connect_timeout_ns),
+      static_cast<long long>(options.request_timeout_ns));
 }
 
 Result<Descriptor> reach(const Endpoint& endpoint, EmbeddedLink* embedded, int64_t deadline_ns) {
   switch (endpoint.kind) {
-    case Endpoint::Kind::kPath: return connect_unix(endpoint.target, deadline_ns);
-    case Endpoint::Kind::kAbstract: return connect_abstract(endpoint.target, deadline_ns);
-    case Endpoint::Kind::kEmbedded: break;
+    case Endpoint::Kind::kPath:
+      return connect_unix(endpoint.target, deadline_ns);
+    case Endpoint::Kind::kAbstract:
+      return connect_abstract(endpoint.target, deadline_ns);
+    case Endpoint::Kind::kEmbedded:
+      break;
   }
   Result<EmbeddedLink> joined = join_embedded_server(endpoint.target);
   if (!joined.ok()) return within("start an embedded server", joined.status());
@@ -50,15 +54,16 @@ Result<std::unique_ptr<Client>> Client::connect(const char* text,
   Result<Endpoint> endpoint = parse_endpoint(text);
   if (!endpoint.ok()) return within("connect", endpoint.status());
   watch_forks();
-  int64_t deadline_ns = deadline_after(
-      options.connect_timeout_ns != 0 ? options.connect_timeout_ns : kConnectTimeoutNs);
+  int64_t deadline_ns = deadline_after(options.connect_timeout_ns != 0 ? options.connect_timeout_ns
+                                                                       : kConnectTimeoutNs);
 
   EmbeddedLink embedded;
   Result<Descriptor> socket = reach(endpoint.value(), &embedded, deadline_ns);
   if (!socket.ok()) return socket.status();
   Result<std::unique_ptr<Session>> session = Session::open(
       socket.take(), options.name != nullptr ? options.name : program_invocation_short_name,
-      options.request_timeout_ns != 0 ? options.request_timeout_ns : kRequestTimeoutNs, deadline_ns);
+      options.request_timeout_ns != 0 ? options.request_timeout_ns : kRequestTimeoutNs,
+      deadline_ns);
   if (!session.ok()) return within("connect", session.status());
   return std::unique_ptr<Client>(new Client(std::move(embedded), session.take()));
 }

@@ -15,8 +15,8 @@ namespace gear::client {
 
 class Table;
 
-// Any thread; closing needs that no other thread is in a call on it. Owns its tables, which own their writers and
-// samplers.
+// Any thread; closing needs that no other thread is in a call on it. Owns its tables, which own
+// their writers and samplers.
 class Client final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x746e65696c437247u;

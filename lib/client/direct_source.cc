@@ -1,4 +1,5 @@
-// Draws from the shared index, gathers, and checks that nothing moved meanwhile: no round trip, no lock, no system call.
+// Draws from the shared index, gathers, and checks that nothing moved meanwhile: no round trip, no
+// lock, no system call.
 
 #include <algorithm>
 
@@ -14,7 +15,8 @@ using layout::SubmissionOp;
 // A row that moved so often in a row looks at the table and the clock before it tries on.
 constexpr uint32_t kTriesAtOnce = 64;
 
-// Naps while the table has items but none that can be drawn: all have weight 0, and no one tells when that changes.
+// Naps while the table has items but none that can be drawn: all have weight 0, and no one tells
+// when that changes.
 constexpr int64_t kNapLeastNs = 50'000;
 constexpr int64_t kNapMostNs = 10'000'000;
 
@@ -103,7 +105,8 @@ Status DirectSource::draw(uint32_t count, Patience& patience, uint64_t* populati
   }
 }
 
-// The conductor wakes the channel once the table has the items; a request that stands from an earlier call will do.
+// The conductor wakes the channel once the table has the items; a request that stands from an
+// earlier call will do.
 Status DirectSource::wait_for_items(Patience& patience) {
   if (patience.ended()) return timed_out();
   uint64_t wanted = items_wanted();
@@ -174,12 +177,12 @@ Status DirectSource::redraw(Batch& batch, uint32_t row, Patience& patience) {
 
 Status DirectSource::timed_out() const {
   uint64_t have = items();
-  return error(GEAR_ETIMEDOUT,
-               "the table has %llu items, draws begin at %llu%s; append and flush steps, or raise "
-               "timeout_ns",
-               static_cast<unsigned long long>(have),
-               static_cast<unsigned long long>(items_wanted()),
-               have >= items_wanted() ? ", but none of them stayed, or has a priority above 0" : "");
+  return error(
+      GEAR_ETIMEDOUT,
+      "the table has %llu items, draws begin at %llu%s; append and flush steps, or raise "
+      "timeout_ns",
+      static_cast<unsigned long long>(have), static_cast<unsigned long long>(items_wanted()),
+      have >= items_wanted() ? ", but none of them stayed, or has a priority above 0" : "");
 }
 
 }  // namespace

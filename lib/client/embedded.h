@@ -14,7 +14,8 @@ struct EmbeddedLink {
   std::string abstract_name;  // of the socket it listens at
 };
 
-// The server of this name, started if there is none; an empty name always starts a new one. Any thread.
+// The server of this name, started if there is none; an empty name always starts a new one. Any
+// thread.
 Result<EmbeddedLink> join_embedded_server(const std::string& name);
 
 }  // namespace gear::client

@@ -30,7 +30,8 @@ uint64_t checksum_of(const HandleBytes& handle) {
 
 Status not_a_handle(const char* reason) {
   return error(GEAR_EHANDLE,
-               "table handle %s; give the 64 letters that gear_table_handle wrote, unchanged", reason);
+               "table handle %s; give the 64 letters that gear_table_handle wrote, unchanged",
+               reason);
 }
 
 Result<Endpoint> parse_path(const std::string& path) {
@@ -39,10 +40,11 @@ Result<Endpoint> parse_path(const std::string& path) {
     return error(GEAR_EINVAL, "endpoint \"unix:\" names no path; give unix:/path/of/geard.sock");
   }
   if (path.size() > kPathBytesMax) {
-    return error(GEAR_EINVAL,
-                 "endpoint \"unix:%.40s...\": a path of %zu bytes, sockets allow %zu; give a shorter "
-                 "path",
-                 path.c_str(), path.size(), kPathBytesMax);
+    return error(
+        GEAR_EINVAL,
+        "endpoint \"unix:%.40s...\": a path of %zu bytes, sockets allow %zu; give a shorter "
+        "path",
+        path.c_str(), path.size(), kPathBytesMax);
   }
   return Endpoint{Endpoint::Kind::kPath, path};
 }
@@ -55,7 +57,8 @@ Result<Endpoint> parse_handle(const char* text) {
 
 Result<Endpoint> parse_embedded(const std::string& name) {
   if (name.size() > kEmbeddedNameBytesMax) {
-    return error(GEAR_EINVAL, "endpoint \"embedded:%.40s...\": a name of %zu bytes; give at most %zu",
+    return error(GEAR_EINVAL,
+                 "endpoint \"embedded:%.40s...\": a name of %zu bytes; give at most %zu",
                  name.c_str(), name.size(), kEmbeddedNameBytesMax);
   }
   return Endpoint{Endpoint::Kind::kEmbedded, name};
@@ -80,10 +83,11 @@ Result<Endpoint> parse_endpoint(const char* text) {
   if (const char* path = after("unix:", text)) return parse_path(path);
   if (const char* name = after("embedded:", text)) return parse_embedded(name);
   if (const char* handle = after("handle:", text)) return parse_handle(handle);
-  return error(GEAR_EINVAL,
-               "endpoint \"%.200s\" is of no known kind; give unix:/path, embedded:, embedded:name or "
-               "handle:XXXX",
-               text);
+  return error(
+      GEAR_EINVAL,
+      "endpoint \"%.200s\" is of no known kind; give unix:/path, embedded:, embedded:name or "
+      "handle:XXXX",
+      text);
 }
 
 std::string default_socket_path() {
@@ -128,9 +132,9 @@ Result<HandleBytes> decode_handle(const char* text) {
     return not_a_handle("is damaged (its checksum is wrong)");
   }
   if (handle.version != layout::kControlVersion) {
-    return not_a_handle(format("is of version %u, this library knows %u", handle.version,
-                               layout::kControlVersion)
-                            .c_str());
+    return not_a_handle(
+        format("is of version %u, this library knows %u", handle.version, layout::kControlVersion)
+            .c_str());
   }
   return handle;
 }

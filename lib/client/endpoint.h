@@ -19,15 +19,16 @@ struct Endpoint {
   std::string target;
 };
 
-// "unix:/path", "embedded:[name]", "handle:XXXX"; nullptr is $GEAR_ENDPOINT, else the user's default socket.
-// Errors: EINVAL, EHANDLE.
+// "unix:/path", "embedded:[name]", "handle:XXXX"; nullptr is $GEAR_ENDPOINT, else the user's
+// default socket. Errors: EINVAL, EHANDLE.
 Result<Endpoint> parse_endpoint(const char* text);
 
-// $XDG_RUNTIME_DIR/gear/geard.sock; /run/gear/geard.sock for root and where the variable is not set.
+// $XDG_RUNTIME_DIR/gear/geard.sock; /run/gear/geard.sock for root and where the variable is not
+// set.
 std::string default_socket_path();
 
-// The 64 letters of a handle (base64url) and the 48 bytes behind them. encode fills the checksum in; decode checks it.
-// EHANDLE.
+// The 64 letters of a handle (base64url) and the 48 bytes behind them. encode fills the checksum
+// in; decode checks it. EHANDLE.
 std::string encode_handle(layout::HandleBytes bytes);
 Result<layout::HandleBytes> decode_handle(const char* text);
 

@@ -19,9 +19,13 @@ std::vector<int>& private_descriptors() {
   return *list;
 }
 
-void before_fork() { list_mutex.lock(); }
+void before_fork() {
+  list_mutex.lock();
+}
 
-void after_fork_in_parent() { list_mutex.unlock(); }
+void after_fork_in_parent() {
+  list_mutex.unlock();
+}
 
 void after_fork_in_child() {
   detail::forks.fetch_add(1, std::memory_order_relaxed);

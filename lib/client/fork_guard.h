@@ -1,8 +1,9 @@
 // What a forked child may not do with its parent's clients.
 //
-// The child has copies of the handles, but not the shared memory behind them (MADV_DONTFORK), and the connection
-// is its parent's. So every call looks whether it runs in the process that made the handle, and the child gives
-// up the descriptors at once: a copy kept open would hide the parent's death from the server.
+// The child has copies of the handles, but not the shared memory behind them (MADV_DONTFORK), and
+// the connection is its parent's. So every call looks whether it runs in the process that made the
+// handle, and the child gives up the descriptors at once: a copy kept open would hide the parent's
+// death from the server.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,9 @@ inline std::atomic<uint32_t> forks{0};
 }
 
 // Grows in each forked child: a handle with another number is the parent's. One relaxed load.
-inline uint32_t fork_generation() { return detail::forks.load(std::memory_order_relaxed); }
+inline uint32_t fork_generation() {
+  return detail::forks.load(std::memory_order_relaxed);
+}
 
 // From here on forks are counted. Any thread, any number of times.
 void watch_forks();

@@ -1,7 +1,8 @@
 // What stands behind the opaque pointers of gear.h: client, table, writer and sampler.
 //
-// Such an object derives from Handle, names itself by kMagic and kNoun, and is handed out as a pointer to its own
-// C type. A pointer that comes back is believed only when the magic word is there.
+// Such an object derives from Handle, names itself by kMagic and kNoun, and is handed out as a
+// pointer to its own C type. A pointer that comes back is believed only when the magic word is
+// there.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace gear::client {
 class Handle {
  public:
   explicit Handle(uint64_t magic) : magic_(magic), forks_(fork_generation()) {}
-  // Relaxed atomic, so that the compiler keeps the store: a pointer used after close is mostly recognised.
+  // Relaxed atomic, so that the compiler keeps the store: a pointer used after close is mostly
+  // recognised.
   ~Handle() { note(magic_, uint64_t{0}); }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;

@@ -47,7 +47,8 @@ Status Items::change(const uint64_t* keys, const double* priorities, size_t coun
   int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
   Turn turn(*this, deadline_ns);
   if (!turn.taken()) {
-    return Status(GEAR_ETIMEDOUT, "another call on this table handle is not done; raise timeout_ns");
+    return Status(GEAR_ETIMEDOUT,
+                  "another call on this table handle is not done; raise timeout_ns");
   }
   Status status = change_in_turn(keys, priorities, count, deadline_ns, result);
   if (status.code() != GEAR_ETIMEDOUT) return status;
@@ -123,14 +124,16 @@ Status Items::push_answer(int64_t deadline_ns) {
   return {};
 }
 
-// Results that nobody waits for must not fill the ring: the conductor drops what has no place there.
+// Results that nobody waits for must not fill the ring: the conductor drops what has no place
+// there.
 void Items::drop_results() {
   CompletionConsumer& results = channel_->completions();
   uint64_t available = results.available();
   if (available > 0) results.take(available);
 }
 
-// Takes what came; true once that was the result of the current ticket. Older ones are of calls that gave up.
+// Takes what came; true once that was the result of the current ticket. Older ones are of calls
+// that gave up.
 bool Items::take_result(layout::ResultRecord* result) {
   CompletionConsumer& results = channel_->completions();
   uint64_t available = results.available();

@@ -15,17 +15,18 @@ namespace gear::client {
 
 class Table;
 
-// Any thread; one call at a time, others wait their turn within their own timeout. The channel is opened by the first
-// call.
+// Any thread; one call at a time, others wait their turn within their own timeout. The channel is
+// opened by the first call.
 //
-// A call pushes its records, then kAnswer with a ticket, and waits for the result of that ticket. The conductor counts
-// from answer to answer, so a call that gave up before its kAnswer leaves counts that the next call must discard first.
+// A call pushes its records, then kAnswer with a ticket, and waits for the result of that ticket.
+// The conductor counts from answer to answer, so a call that gave up before its kAnswer leaves
+// counts that the next call must discard first.
 class Items {
  public:
   explicit Items(Table& table) : table_(table) {}
 
-  // priorities: nullptr deletes. Errors: ETIMEDOUT (a part may have been applied), ECLOSED, EDROPPED, EDISCONNECTED,
-  // EPROTOCOL, and those of opening the channel.
+  // priorities: nullptr deletes. Errors: ETIMEDOUT (a part may have been applied), ECLOSED,
+  // EDROPPED, EDISCONNECTED, EPROTOCOL, and those of opening the channel.
   Status change(const uint64_t* keys, const double* priorities, size_t count, int64_t timeout_ns,
                 gear_items_result* result);
 

@@ -34,6 +34,8 @@ int report_exception(int code) noexcept {
   return code;
 }
 
-const char* last_error() noexcept { return text_of_thread().c_str(); }
+const char* last_error() noexcept {
+  return text_of_thread().c_str();
+}
 
 }  // namespace gear::client

@@ -5,7 +5,8 @@
 
 namespace gear::client {
 
-// Keeps a failure's text for the calling thread and returns its code. Success changes nothing. Never throws.
+// Keeps a failure's text for the calling thread and returns its code. Success changes nothing.
+// Never throws.
 int report(const Status& status) noexcept;
 
 // The same for a failure that has no Status: an exception that ends here.

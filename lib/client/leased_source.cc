@@ -20,8 +20,8 @@ SubmissionRecord record_of(SubmissionOp op, uint64_t argument, uint64_t count) {
   return record;
 }
 
-// Draws that were posted stay in the completion ring until they are taken (they count, and their leases are the batch's)
-// or returned (they never were). Both go in the order posted.
+// Draws that were posted stay in the completion ring until they are taken (they count, and their
+// leases are the batch's) or returned (they never were). Both go in the order posted.
 class LeasedSource final : public RowSource {
  public:
   LeasedSource(const TableView& table, const SamplerPlan& plan, Channel& channel)
@@ -105,14 +105,16 @@ Status LeasedSource::demand(uint32_t rows, uint32_t rows_min, int64_t deadline_n
   SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head() + rows, rows_min);
   GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
   return channel_.wait_until(deadline_ns, [&] {
-    // The head is looked at first: the conductor publishes what it posted before the head that tells it has looked.
+    // The head is looked at first: the conductor publishes what it posted before the head that
+    // tells it has looked.
     bool looked = ask_once && line_->waiting() == 0;
     return draws.available() >= rows || looked;
   });
 }
 
-// Ends a demand that was not met. What the conductor posted before it saw that goes back, unless it is wanted ahead; so
-// it waits, briefly, until the conductor has seen it. If that fails the draws serve the next call.
+// Ends a demand that was not met. What the conductor posted before it saw that goes back, unless it
+// is wanted ahead; so it waits, briefly, until the conductor has seen it. If that fails the draws
+// serve the next call.
 void LeasedSource::withdraw() {
   CompletionConsumer& draws = channel_.completions();
   int64_t deadline_ns = deadline_after(kRoundTripNs);
@@ -122,18 +124,21 @@ void LeasedSource::withdraw() {
   uint64_t posted = draws.available();
   if (plan_.prefetch > 0 || posted == 0) return;
   // Also when it was not seen in time: others wait for these items.
-  if (!line_->push(record_of(SubmissionOp::kReturn, 0, posted), Urgency::kAnswer, deadline_ns).ok()) {
+  if (!line_->push(record_of(SubmissionOp::kReturn, 0, posted), Urgency::kAnswer, deadline_ns)
+           .ok()) {
     return;
   }
   draws.take(posted);
 }
 
-// The first `count` draws are the batch's: from here on they count as sampled, and their leases run.
+// The first `count` draws are the batch's: from here on they count as sampled, and their leases
+// run.
 Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns) {
   CompletionConsumer& draws = channel_.completions();
   uint64_t first = draws.look(0).draw.lease;
   bool more_ready = draws.available() >= 2 * uint64_t{count};
-  // Before the conductor's own clock is read, so this end never takes a lease for longer than it is.
+  // Before the conductor's own clock is read, so this end never takes a lease for longer than it
+  // is.
   batch.leases.drawn_ns = now_ns();
   // Writers that the limiter holds back may wait for this, and so does this end for draws ahead.
   GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, 0, count),
@@ -174,8 +179,8 @@ void LeasedSource::describe(Batch& batch, uint32_t row, const DrawRecord& draw,
   batch.times_sampled[row] = draw.times_sampled;
 }
 
-// Pins keep what was drawn, so a row moves only when the conductor revoked the draw. Such rows are drawn again one by one;
-// the revoked lease ends with the batch.
+// Pins keep what was drawn, so a row moves only when the conductor revoked the draw. Such rows are
+// drawn again one by one; the revoked lease ends with the batch.
 Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
   for (uint32_t row = 0; row < batch.rows; ++row) {
     while (scratch_.outcomes[row] == GatherOutcome::kMoved) {
@@ -183,14 +188,15 @@ Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
       uint32_t ready = 0;
       Status status = batch.leases.run_count < LeaseHold::kRunsMax
                           ? obtain(1, 1, left_until(deadline_ns), &ready)
-                          : Status(GEAR_ETIMEDOUT, "draws are revoked faster than they are made; "
-                                                   "raise lease_timeout_ms of the table");
+                          : Status(GEAR_ETIMEDOUT,
+                                   "draws are revoked faster than they are made; "
+                                   "raise lease_timeout_ms of the table");
       if (status.ok()) {
         const DrawRecord& draw = channel_.completions().look(0).draw;
         DrawnItem item = item_of(draw);
         describe(batch, row, draw, item);
-        scratch_.outcomes[row] = gather_row(table_, plan_.windows, item, batch.anchors[row], row,
-                                            batch.windows.data());
+        scratch_.outcomes[row] =
+            gather_row(table_, plan_.windows, item, batch.anchors[row], row, batch.windows.data());
         status = take(batch, 1, deadline_ns);
       }
       if (!status.ok()) {
@@ -203,11 +209,12 @@ Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
 }
 
 Status LeasedSource::timed_out(uint32_t rows, int64_t timeout_ns) const {
-  return error(GEAR_ETIMEDOUT,
-               "%u draws were not admitted in %s, the table has %llu items; append steps, lower the "
-               "limiter's bounds, set rows_min, or raise timeout_ns",
-               rows, duration_text(std::max<int64_t>(timeout_ns, 0)).c_str(),
-               static_cast<unsigned long long>(peek(table_.header->counters.items)));
+  return error(
+      GEAR_ETIMEDOUT,
+      "%u draws were not admitted in %s, the table has %llu items; append steps, lower the "
+      "limiter's bounds, set rows_min, or raise timeout_ns",
+      rows, duration_text(std::max<int64_t>(timeout_ns, 0)).c_str(),
+      static_cast<unsigned long long>(peek(table_.header->counters.items)));
 }
 
 }  // namespace

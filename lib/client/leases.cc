@@ -71,10 +71,11 @@ Status LeaseLine::end(const LeaseHold& hold) {
   }
   int64_t held_ns = now_ns() - hold.drawn_ns;
   if (held_ns <= lease_timeout_ns_) return {};
-  return error(GEAR_ESTALE,
-               "release batch: its lease ended after %s, it was held for %s (its rows were right all "
-               "the same); release sooner, or create the table with a longer lease_timeout_ms",
-               duration_text(lease_timeout_ns_).c_str(), duration_text(held_ns).c_str());
+  return error(
+      GEAR_ESTALE,
+      "release batch: its lease ended after %s, it was held for %s (its rows were right all "
+      "the same); release sooner, or create the table with a longer lease_timeout_ms",
+      duration_text(lease_timeout_ns_).c_str(), duration_text(held_ns).c_str());
 }
 
 }  // namespace gear::client

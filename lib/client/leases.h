@@ -24,9 +24,9 @@ struct LeaseHold {
   int64_t drawn_ns = 0;
 };
 
-// The submission ring of a leased sampler, which two kinds of threads write: the sampler's own, and any that releases a
-// batch, even after the sampler is closed. A mutex of this process makes them one producer; it is never held while
-// waiting.
+// The submission ring of a leased sampler, which two kinds of threads write: the sampler's own, and
+// any that releases a batch, even after the sampler is closed. A mutex of this process makes them
+// one producer; it is never held while waiting.
 class LeaseLine {
  public:
   LeaseLine(Channel& channel, uint32_t lease_timeout_ms);

@@ -5,14 +5,16 @@
 namespace gear::client {
 namespace {
 
-// No later version grows a struct by more; beyond it struct_size was never initialised, and is not read by.
+// No later version grows a struct by more; beyond it struct_size was never initialised, and is not
+// read by.
 constexpr size_t kGrowthMax = 512;
 
 Status refused(const char* what, uint32_t given_bytes, size_t known_bytes, const char* why) {
-  return error(GEAR_ESTRUCT,
-               "%s: struct_size is %u, this library knows %zu bytes%s; initialise it with its _INIT "
-               "macro",
-               what, given_bytes, known_bytes, why);
+  return error(
+      GEAR_ESTRUCT,
+      "%s: struct_size is %u, this library knows %zu bytes%s; initialise it with its _INIT "
+      "macro",
+      what, given_bytes, known_bytes, why);
 }
 
 }  // namespace
@@ -23,8 +25,8 @@ Status check_struct_in(const char* what, const void* given, uint32_t given_bytes
     return refused(what, given_bytes, known_bytes, "");
   }
   const char* bytes = static_cast<const char*>(given);
-  bool unknown_asked = std::any_of(bytes + known_bytes, bytes + given_bytes,
-                                   [](char byte) { return byte != 0; });
+  bool unknown_asked =
+      std::any_of(bytes + known_bytes, bytes + given_bytes, [](char byte) { return byte != 0; });
   if (unknown_asked) {
     return refused(what, given_bytes, known_bytes, " and a field beyond them is set");
   }

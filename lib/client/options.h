@@ -9,9 +9,10 @@
 
 namespace gear::client {
 
-// Whether a caller's struct of `given_bytes` can be read as one that this library knows with `known_bytes`. Smaller is
-// ESTRUCT: no version had it. Larger comes from a later gear.h: it is fine as long as what is not known here is all zero,
-// ESTRUCT otherwise. `what` is the struct's name.
+// Whether a caller's struct of `given_bytes` can be read as one that this library knows with
+// `known_bytes`. Smaller is ESTRUCT: no version had it. Larger comes from a later gear.h: it is
+// fine as long as what is not known here is all zero, ESTRUCT otherwise. `what` is the struct's
+// name.
 Status check_struct_in(const char* what, const void* given, uint32_t given_bytes,
                        size_t known_bytes);
 

@@ -16,9 +16,9 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
 
-  // Fills rows, keys, priorities, probabilities, counts and windows of a borrowed batch, and its population; all but the
-  // weights. Waits up to timeout_ns for the table to admit the draws. After an error nothing was drawn.
-  // Errors: ETIMEDOUT, ECLOSED, EDROPPED, EDISCONNECTED, EPROTOCOL.
+  // Fills rows, keys, priorities, probabilities, counts and windows of a borrowed batch, and its
+  // population; all but the weights. Waits up to timeout_ns for the table to admit the draws. After
+  // an error nothing was drawn. Errors: ETIMEDOUT, ECLOSED, EDROPPED, EDISCONNECTED, EPROTOCOL.
   virtual Status fill(Batch& batch, uint32_t rows, int64_t timeout_ns) = 0;
 
   // Rows that moved while they were copied, and were drawn again.
@@ -42,7 +42,9 @@ struct DrawScratch {
 };
 
 // Anchors have a sequence of their own, so that they do not shift the sequence of the items drawn.
-inline uint64_t anchor_seed(uint64_t seed) { return seed ^ 0x616e63686f727321u; }
+inline uint64_t anchor_seed(uint64_t seed) {
+  return seed ^ 0x616e63686f727321u;
+}
 
 // What a batch tells of a drawn item, but for its probability.
 inline void describe_row(Batch& batch, uint32_t row, const DrawnItem& item, uint32_t anchor) {

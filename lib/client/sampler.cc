@@ -29,12 +29,8 @@ Result<std::unique_ptr<Sampler>> Sampler::open(Table& table, const gear_sampler_
       lay_out_batch(table.view(), asked.windows, asked.names, asked.batch_rows_max);
   if (!batches.ok()) return within(purpose, batches.status());
 
-  layout::SamplerOpenRequest request{table.id(),
-                                     asked.seed,
-                                     asked.direct ? 1u : 0u,
-                                     asked.prefetch,
-                                     asked.batch_rows_max,
-                                     asked.batches_max};
+  layout::SamplerOpenRequest request{table.id(),     asked.seed,           asked.direct ? 1u : 0u,
+                                     asked.prefetch, asked.batch_rows_max, asked.batches_max};
   Result<std::unique_ptr<Channel>> channel = Channel::open(
       table.session(), layout::ControlOp::kSamplerOpen, request, purpose, &table.header());
   if (!channel.ok()) return channel.status();

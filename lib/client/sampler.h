@@ -26,7 +26,8 @@ class Sampler final : public Handle {
 
   Table& table() const { return table_; }
 
-  // In steady state, direct: no lock, no allocation, no system call; O(rows * (log items + bytes of a row)).
+  // In steady state, direct: no lock, no allocation, no system call; O(rows * (log items + bytes of
+  // a row)).
   Status sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch);
   gear_sampler_stats stats() const;
   Status close();
@@ -44,8 +45,8 @@ class Sampler final : public Handle {
   uint64_t rows_ = 0;
 };
 
-// Importance weights (N * P(i))^-beta of the batch's rows, divided by the largest when normalised; all 1 for beta 0.
-// Schaul et al. 2016, section 3.4.
+// Importance weights (N * P(i))^-beta of the batch's rows, divided by the largest when normalised;
+// all 1 for beta 0. Schaul et al. 2016, section 3.4.
 void weigh_rows(Batch& batch, double beta, bool normalise);
 
 }  // namespace gear::client

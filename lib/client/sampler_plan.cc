@@ -34,8 +34,10 @@ Status check_scalars(const gear_sampler_options& options) {
   }
   uint32_t rows_max = options.batch_rows_max != 0 ? options.batch_rows_max : kBatchRowsMax;
   if (options.rows_min > rows_max) {
-    return error(GEAR_EINVAL, "rows_min %u, batches have at most %u rows; lower it, or raise "
-                 "batch_rows_max", options.rows_min, rows_max);
+    return error(GEAR_EINVAL,
+                 "rows_min %u, batches have at most %u rows; lower it, or raise "
+                 "batch_rows_max",
+                 options.rows_min, rows_max);
   }
   return {};
 }
@@ -43,25 +45,30 @@ Status check_scalars(const gear_sampler_options& options) {
 Status resolve_mode(const layout::TableHeader& table, uint32_t mode, bool* direct) {
   *direct = table.direct_allowed != 0 && mode != GEAR_SAMPLE_LEASED;
   if (*direct || mode != GEAR_SAMPLE_DIRECT) return {};
-  return error(GEAR_EUNSUPPORTED,
-               "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
-               "or max_times_sampled is %u; use mode leased or auto",
-               table.max_times_sampled);
+  return error(
+      GEAR_EUNSUPPORTED,
+      "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
+      "or max_times_sampled is %u; use mode leased or auto",
+      table.max_times_sampled);
 }
 
 // Copies of the caller's windows, all of this library's size.
 Status read_windows(const gear_sampler_options& options, std::vector<gear_window>* windows) {
   if (options.window_count > 0 && options.windows == nullptr) {
-    return error(GEAR_EINVAL, "windows is NULL, window_count %u; give the windows, or count 0 for all "
-                 "columns", options.window_count);
+    return error(GEAR_EINVAL,
+                 "windows is NULL, window_count %u; give the windows, or count 0 for all "
+                 "columns",
+                 options.window_count);
   }
   for (uint32_t i = 0; i < options.window_count; ++i) {
     const gear_window* given = struct_at(options.windows, i);
     gear_window window;
     GEAR_TRY(read_struct("gear_window", given, &window));
     if (given->struct_size != options.windows->struct_size) {
-      return error(GEAR_ESTRUCT, "window %u: struct_size is %u, that of the first %u; give all windows "
-                   "by one macro", i, given->struct_size, options.windows->struct_size);
+      return error(GEAR_ESTRUCT,
+                   "window %u: struct_size is %u, that of the first %u; give all windows "
+                   "by one macro",
+                   i, given->struct_size, options.windows->struct_size);
     }
     windows->push_back(window);
   }
@@ -76,7 +83,8 @@ Status name_windows(const TableView& table, const std::vector<gear_window>& aske
     if (!asked.empty() && asked[i].name != nullptr) name = asked[i].name;
     GEAR_TRY(check_name("window name", name));
     if (!seen.insert(name).second) {
-      return error(GEAR_EDUPLICATE, "two windows are named \"%s\"; give one of them another name", name);
+      return error(GEAR_EDUPLICATE, "two windows are named \"%s\"; give one of them another name",
+                   name);
     }
     plan->names.emplace_back(name);
   }

@@ -27,7 +27,8 @@ struct SamplerPlan {
   uint32_t window_length;          // K of GEAR_ANCHOR_RANDOM_START
 };
 
-// Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE, EWINDOW, EUNSUPPORTED.
+// Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE,
+// EWINDOW, EUNSUPPORTED.
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options);
 
 // A seed from the system.

@@ -17,25 +17,40 @@ using layout::ControlOp;
 
 namespace {
 
-// Long enough for any server that lives; a goodbye that is lost costs the server nothing but a warning.
+// Long enough for any server that lives; a goodbye that is lost costs the server nothing but a
+// warning.
 constexpr int64_t kGoodbyeTimeoutNs = 1'000'000'000;
 
 const char* name_of(ControlOp op) {
   switch (op) {
-    case ControlOp::kHello: return "hello";
-    case ControlOp::kTableCreate: return "create table";
-    case ControlOp::kTableOpen: return "open table";
-    case ControlOp::kTableAttach: return "attach table";
-    case ControlOp::kTableDrop: return "drop table";
-    case ControlOp::kTableClose: return "close table";
-    case ControlOp::kTableReset: return "reset table";
-    case ControlOp::kTableList: return "list tables";
-    case ControlOp::kWriterOpen: return "open writer";
-    case ControlOp::kSamplerOpen: return "open sampler";
-    case ControlOp::kItemsOpen: return "open items channel";
-    case ControlOp::kChannelClose: return "close channel";
-    case ControlOp::kServerInfo: return "server info";
-    case ControlOp::kGoodbye: return "goodbye";
+    case ControlOp::kHello:
+      return "hello";
+    case ControlOp::kTableCreate:
+      return "create table";
+    case ControlOp::kTableOpen:
+      return "open table";
+    case ControlOp::kTableAttach:
+      return "attach table";
+    case ControlOp::kTableDrop:
+      return "drop table";
+    case ControlOp::kTableClose:
+      return "close table";
+    case ControlOp::kTableReset:
+      return "reset table";
+    case ControlOp::kTableList:
+      return "list tables";
+    case ControlOp::kWriterOpen:
+      return "open writer";
+    case ControlOp::kSamplerOpen:
+      return "open sampler";
+    case ControlOp::kItemsOpen:
+      return "open items channel";
+    case ControlOp::kChannelClose:
+      return "close channel";
+    case ControlOp::kServerInfo:
+      return "server info";
+    case ControlOp::kGoodbye:
+      return "goodbye";
   }
   return "request";
 }
@@ -71,8 +86,8 @@ Result<std::unique_ptr<Session>> Session::open(Descriptor socket, const std::str
   return session;
 }
 
-// Sent and not waited for: the server reads it before it sees the connection end. Unless a late reply may still come: left
-// unread it would turn that end into an error.
+// Sent and not waited for: the server reads it before it sees the connection end. Unless a late
+// reply may still come: left unread it would turn that end into an error.
 void Session::say_goodbye() {
   int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
   if (!abandoned_.empty()) {
@@ -111,8 +126,9 @@ Result<Reply> Session::exchange(ControlOp op, const void* body, size_t body_byte
   if (gone()) return lost();
   uint32_t request_id = next_request_++;
   Status sent = send(op, request_id, body, body_bytes, deadline_ns);
-  if (!sent.ok()) return within(name_of(op), sent);
-  Result<Reply> reply = await_reply(op, request_id, deadline_ns);
+  if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) return within(name_of(op), sent);
+  // A server that refuses the connection says why before it closes it, perhaps before we said a word.
+  Result<Reply> reply = await_reply(op, request_id, sent.ok() ? deadline_ns : 0);
   if (!reply.ok() && reply.status().code() == GEAR_ETIMEDOUT) abandon(op, request_id, body);
   return reply;
 }
@@ -122,17 +138,22 @@ Status Session::send(ControlOp op, uint32_t request_id, const void* body, size_t
   ControlHeader header{};
   header.op = static_cast<uint16_t>(op);
   header.request_id = request_id;
-  Status sent =
-      send_message(socket_.get(), header, body, body_bytes, nullptr, 0, deadline_ns);
+  Status sent = send_message(socket_.get(), header, body, body_bytes, nullptr, 0, deadline_ns);
   return sent.code() == GEAR_EDISCONNECTED ? lost() : sent;
 }
 
 Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, int64_t deadline_ns) {
+  bool closed = false;
   for (;;) {
     Result<Received> received =
         receive_message(socket_.get(), buffer_.get(), layout::kControlBytesMax, deadline_ns);
     if (!received.ok()) {
       int code = received.status().code();
+      // That the connection was reset is told before what still waits in it.
+      if (code == GEAR_EDISCONNECTED && !closed) {
+        closed = true;
+        continue;
+      }
       if (code == GEAR_EDISCONNECTED) return within(name_of(op), lost());
       if (code != GEAR_ETIMEDOUT) return within(name_of(op), received.status());
       return error(GEAR_ETIMEDOUT,
@@ -165,8 +186,8 @@ void Session::abandon(ControlOp op, uint32_t request_id, const void* body) {
   abandoned_.push_back(std::move(one));
 }
 
-// Its caller was told that the request failed, so it must leave nothing behind. The answer to what is sent here is itself
-// a late reply, and nothing is left to undo of it.
+// Its caller was told that the request failed, so it must leave nothing behind. The answer to what
+// is sent here is itself a late reply, and nothing is left to undo of it.
 void Session::undo(const Received& late) {
   auto found = std::find_if(abandoned_.begin(), abandoned_.end(), [&late](const Abandoned& one) {
     return one.request_id == late.header.request_id;
@@ -186,7 +207,8 @@ void Session::undo(const Received& late) {
   } else if (!request.table.empty()) {
     layout::TableNameRequest drop{};
     memcpy(drop.name, request.table.data(), request.table.size());
-    static_cast<void>(send(ControlOp::kTableDrop, next_request_++, &drop, sizeof drop, deadline_ns));
+    static_cast<void>(
+        send(ControlOp::kTableDrop, next_request_++, &drop, sizeof drop, deadline_ns));
   }
 }
 
@@ -206,10 +228,11 @@ bool Session::hung_up() {
 
 Status check_reply(const Reply& reply, size_t body_bytes, uint32_t descriptor_count) {
   if (reply.body.size() == body_bytes && reply.descriptor_count >= descriptor_count) return {};
-  return error(GEAR_EPROTOCOL,
-               "the server answered with %zu bytes and %u descriptors, not %zu and %u; use builds of "
-               "one version on both sides",
-               reply.body.size(), reply.descriptor_count, body_bytes, descriptor_count);
+  return error(
+      GEAR_EPROTOCOL,
+      "the server answered with %zu bytes and %u descriptors, not %zu and %u; use builds of "
+      "one version on both sides",
+      reply.body.size(), reply.descriptor_count, body_bytes, descriptor_count);
 }
 
 }  // namespace gear::client

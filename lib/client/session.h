@@ -24,20 +24,20 @@ struct Reply {
   uint32_t descriptor_count = 0;
 };
 
-// Any thread: requests are answered one after the other under a mutex. Once the server has gone every request answers
-// EDISCONNECTED.
+// Any thread: requests are answered one after the other under a mutex. Once the server has gone
+// every request answers EDISCONNECTED.
 class Session {
  public:
-  // Greets the server at the other end of `socket`. Errors: EVERSION, ELIMIT, ETIMEDOUT, EDISCONNECTED, EPROTOCOL,
-  // EMFILE, ENOMEM.
+  // Greets the server at the other end of `socket`. Errors: EVERSION, ELIMIT, ETIMEDOUT,
+  // EDISCONNECTED, EPROTOCOL, EMFILE, ENOMEM.
   static Result<std::unique_ptr<Session>> open(Descriptor socket, const std::string& client_name,
                                                int64_t request_timeout_ns, int64_t deadline_ns);
   // Says goodbye: the server then takes everything back that this client held.
   ~Session();
 
-  // Sends a request and waits for its reply, up to request_timeout_ns. The server's own failure comes back as it
-  // is; ETIMEDOUT, EDISCONNECTED and EPROTOCOL are of the connection. What a request that timed out may still make is
-  // undone when its reply comes.
+  // Sends a request and waits for its reply, up to request_timeout_ns. The server's own failure
+  // comes back as it is; ETIMEDOUT, EDISCONNECTED and EPROTOCOL are of the connection. What a
+  // request that timed out may still make is undone when its reply comes.
   Result<Reply> ask(layout::ControlOp op, const void* body, size_t body_bytes);
   template <typename Body>
   Result<Reply> ask(layout::ControlOp op, const Body& body) {
@@ -90,7 +90,8 @@ class Session {
   std::unique_ptr<char[]> buffer_{new char[layout::kControlBytesMax]};
 };
 
-// A reply's body as the struct of its op; EPROTOCOL when it is of another size, or has too few descriptors.
+// A reply's body as the struct of its op; EPROTOCOL when it is of another size, or has too few
+// descriptors.
 Status check_reply(const Reply& reply, size_t body_bytes, uint32_t descriptor_count);
 template <typename Body>
 Status read_reply(const Reply& reply, uint32_t descriptor_count, Body* body) {

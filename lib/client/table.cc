@@ -50,8 +50,8 @@ Table::~Table() = default;
 Result<std::unique_ptr<Table>> Table::create(Client& client, const gear_table_options& options) {
   Result<std::vector<char>> request = table_create_request(options);
   if (!request.ok()) return request.status();
-  Result<Reply> reply = client.session().ask(ControlOp::kTableCreate, request.value().data(),
-                                             request.value().size());
+  Result<Reply> reply =
+      client.session().ask(ControlOp::kTableCreate, request.value().data(), request.value().size());
   if (!reply.ok()) return reply.status();
   return map(client, format("create table \"%s\"", options.name), reply.take());
 }
@@ -70,11 +70,12 @@ Result<std::unique_ptr<Table>> Table::attach(Client& client, const char* handle)
   if (!bytes.ok()) return within("attach table", bytes.status());
   uint64_t here = client.session().instance_id();
   if (bytes.value().instance_id != here) {
-    return error(GEAR_ENOTFOUND,
-                 "attach table: the handle is of server %016llx, this client is connected to %016llx; "
-                 "connect to endpoint \"handle:...\" of that handle",
-                 static_cast<unsigned long long>(bytes.value().instance_id),
-                 static_cast<unsigned long long>(here));
+    return error(
+        GEAR_ENOTFOUND,
+        "attach table: the handle is of server %016llx, this client is connected to %016llx; "
+        "connect to endpoint \"handle:...\" of that handle",
+        static_cast<unsigned long long>(bytes.value().instance_id),
+        static_cast<unsigned long long>(here));
   }
   layout::TableAttachRequest request{};
   request.table_id = bytes.value().table_id;
@@ -90,7 +91,8 @@ Result<std::unique_ptr<Table>> Table::map(Client& client, const std::string& pur
   Result<Mapping> directory =
       map_segment(purpose, reply.descriptors[0].get(), SegmentKind::kDirectory, false);
   if (!directory.ok()) return directory.status();
-  Result<Mapping> data = map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
+  Result<Mapping> data =
+      map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
   if (!data.ok()) return data.status();
   return std::unique_ptr<Table>(new Table(client, directory.take(), data.take(), body));
 }
@@ -108,9 +110,13 @@ Status Table::ask_about(ControlOp op, const char* what) const {
   return within(format("%s table \"%s\"", what, name()), status);
 }
 
-Status Table::close() { return ask_about(ControlOp::kTableClose, "close"); }
+Status Table::close() {
+  return ask_about(ControlOp::kTableClose, "close");
+}
 
-Status Table::reset() { return ask_about(ControlOp::kTableReset, "reset"); }
+Status Table::reset() {
+  return ask_about(ControlOp::kTableReset, "reset");
+}
 
 Result<uint32_t> Table::column_index(const char* column) const {
   std::string names;
@@ -130,9 +136,13 @@ Sampler* Table::keep(std::unique_ptr<Sampler> sampler) {
   return keep_in(mutex_, samplers_, std::move(sampler));
 }
 
-void Table::forget(Writer* writer) { forget_in(mutex_, writers_, writer); }
+void Table::forget(Writer* writer) {
+  forget_in(mutex_, writers_, writer);
+}
 
-void Table::forget(Sampler* sampler) { forget_in(mutex_, samplers_, sampler); }
+void Table::forget(Sampler* sampler) {
+  forget_in(mutex_, samplers_, sampler);
+}
 
 Status Table::check_unused() {
   std::lock_guard lock(mutex_);

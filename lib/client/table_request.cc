@@ -19,17 +19,19 @@ void copy_name(char (&field)[layout::kNameBytesMax + 1], const char* name) {
 
 Status check_columns(const gear_table_options& options) {
   if (options.column_count == 0) {
-    return error(GEAR_ESIZE,
-                 "create table \"%s\": column_count is 0; a table has 1 to %d columns, at least one "
-                 "of them per step",
-                 options.name, GEAR_COLUMNS_MAX);
+    return error(
+        GEAR_ESIZE,
+        "create table \"%s\": column_count is 0; a table has 1 to %d columns, at least one "
+        "of them per step",
+        options.name, GEAR_COLUMNS_MAX);
   }
   if (options.column_count > GEAR_COLUMNS_MAX) {
-    return error(GEAR_ESIZE, "create table \"%s\": %u columns; a table has at most %d", options.name,
-                 options.column_count, GEAR_COLUMNS_MAX);
+    return error(GEAR_ESIZE, "create table \"%s\": %u columns; a table has at most %d",
+                 options.name, options.column_count, GEAR_COLUMNS_MAX);
   }
   if (options.columns == nullptr) {
-    return error(GEAR_EINVAL, "create table \"%s\": columns is NULL, column_count %u; give the columns",
+    return error(GEAR_EINVAL,
+                 "create table \"%s\": columns is NULL, column_count %u; give the columns",
                  options.name, options.column_count);
   }
   return {};
@@ -40,9 +42,10 @@ Status fill_column(const std::string& tried, const gear_column_options* given, u
   gear_column_options column;
   GEAR_TRY(read_struct("gear_column_options", given, &column));
   if (given->struct_size != stride) {
-    return error(GEAR_ESTRUCT,
-                 "%s: struct_size is %u, that of the first column %u; give all columns by one macro",
-                 tried.c_str(), given->struct_size, stride);
+    return error(
+        GEAR_ESTRUCT,
+        "%s: struct_size is %u, that of the first column %u; give all columns by one macro",
+        tried.c_str(), given->struct_size, stride);
   }
   GEAR_TRY(check_name((tried + ": name").c_str(), column.name));
   copy_name(spec->name, column.name);
@@ -88,8 +91,7 @@ void fill_table(const gear_table_options& options, TableCreateRequest* request) 
 Result<std::vector<char>> table_create_request(const gear_table_options& options) {
   GEAR_TRY(check_name("create table: name", options.name));
   GEAR_TRY(check_columns(options));
-  std::vector<char> body(sizeof(TableCreateRequest) +
-                         options.column_count * sizeof(ColumnSpec));
+  std::vector<char> body(sizeof(TableCreateRequest) + options.column_count * sizeof(ColumnSpec));
   fill_table(options, reinterpret_cast<TableCreateRequest*>(body.data()));
   auto* specs = reinterpret_cast<ColumnSpec*>(body.data() + sizeof(TableCreateRequest));
   for (uint32_t i = 0; i < options.column_count; ++i) {

@@ -26,7 +26,8 @@ std::string shape_text(uint32_t dtype, uint32_t element_bytes, uint32_t rank,
   } else {
     text = format("dtype %u", dtype);
   }
-  if (rank > layout::kRankMax || (rank > 0 && shape == nullptr)) return text + format(" of rank %u", rank);
+  if (rank > layout::kRankMax || (rank > 0 && shape == nullptr))
+    return text + format(" of rank %u", rank);
   text += " [";
   for (uint32_t axis = 0; axis < rank; ++axis) {
     text += format("%s%lld", axis > 0 ? "," : "", static_cast<long long>(shape[axis]));

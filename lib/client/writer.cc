@@ -43,8 +43,8 @@ Result<std::unique_ptr<Writer>> Writer::open(Table& table, uint32_t lanes) {
   Result<std::unique_ptr<Channel>> channel = Channel::open(
       table.session(), layout::ControlOp::kWriterOpen, request, purpose, &table.header());
   if (!channel.ok()) return channel.status();
-  Result<Mapping> data = map_segment(purpose, channel.value()->descriptor(1),
-                                     layout::SegmentKind::kData, true);
+  Result<Mapping> data =
+      map_segment(purpose, channel.value()->descriptor(1), layout::SegmentKind::kData, true);
   if (!data.ok()) {
     static_cast<void>(channel.value()->close());
     return data.status();
@@ -88,7 +88,8 @@ Status Writer::wait_for(uint32_t index, Needs needs, int64_t timeout_ns) {
   WriterLane& lane = lanes_[index];
   SubmissionProducer& ring = channel_->submissions();
   take_grants();
-  if (!broken_ && has(lane, needs)) return {};  // granted meanwhile, as is usual when it was asked for ahead
+  if (!broken_ && has(lane, needs))
+    return {};  // granted meanwhile, as is usual when it was asked for ahead
   if (needs.row && lane.blocks.empty() && lane.blocks_wanted > 0) ask_sooner();
   bool asks = lacks_block(lane, needs) || lacks_slot(lane, needs);
   int64_t deadline_ns = deadline_after(asks ? std::max(timeout_ns, kRoundTripNs) : timeout_ns);
@@ -102,7 +103,8 @@ Status Writer::wait_for(uint32_t index, Needs needs, int64_t timeout_ns) {
     });
   }
   if (broken_) {
-    return Status(GEAR_EPROTOCOL, "the server granted what there is not; use builds of one version");
+    return Status(GEAR_EPROTOCOL,
+                  "the server granted what there is not; use builds of one version");
   }
   return status.code() == GEAR_ETIMEDOUT ? out_of_space(lane, needs, timeout_ns) : status;
 }
@@ -115,12 +117,14 @@ bool Writer::lacks_slot(const WriterLane& lane, Needs needs) {
   return needs.episode_slot && lane.episodes.empty() && lane.episodes_wanted == 0;
 }
 
-// A block that was asked for ahead is not here yet: the lane fills rows faster than the conductor answers.
+// A block that was asked for ahead is not here yet: the lane fills rows faster than the conductor
+// answers.
 void Writer::ask_sooner() {
   rows_low_ = std::min(rows_low_ * 2, uint64_t{blocks_ahead_} * block_steps_);
 }
 
-// Requests what the lane lacks and has not requested yet, and sees that the conductor is awake to grant it.
+// Requests what the lane lacks and has not requested yet, and sees that the conductor is awake to
+// grant it.
 void Writer::ask_for(uint32_t index, Needs needs) {
   WriterLane& lane = lanes_[index];
   if (lacks_block(lane, needs)) {
@@ -134,8 +138,9 @@ void Writer::ask_for(uint32_t index, Needs needs) {
   channel_->submit(Urgency::kAnswer);
 }
 
-// After rows were filled: asks for blocks, and for the next episode's slot, before they are missed. One request a lane
-// stands at a time, so the completion ring, which has a place for every grant, never runs over.
+// After rows were filled: asks for blocks, and for the next episode's slot, before they are missed.
+// One request a lane stands at a time, so the completion ring, which has a place for every grant,
+// never runs over.
 void Writer::ask_ahead(uint32_t index) {
   WriterLane& lane = lanes_[index];
   if (lane.rows_left(block_steps_) <= rows_low_ && lane.blocks_wanted == 0) {
@@ -157,8 +162,9 @@ void Writer::take_grants() {
   if (available == 0) return;
   for (uint64_t i = 0; i < available; ++i) take_grant(grants.look(i).grant);
   grants.take(available);
-  // The conductor changed each block's generation before it granted the block. This orders that change before our stores
-  // into the block: a reader that copies any of them and then looks at the generation sees that the block moved.
+  // The conductor changed each block's generation before it granted the block. This orders that
+  // change before our stores into the block: a reader that copies any of them and then looks at the
+  // generation sees that the block moved.
   fence_generation_before_payload();
 }
 
@@ -185,8 +191,11 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
       lane.episodes.push(grant.block);
       --lane.episodes_wanted;
       return;
-    case CompletionType::kNoBlock: lane.nothing_to_evict = true; return;
-    default: broken_ = true;
+    case CompletionType::kNoBlock:
+      lane.nothing_to_evict = true;
+      return;
+    default:
+      broken_ = true;
   }
 }
 
@@ -194,11 +203,12 @@ Status Writer::out_of_space(const WriterLane& lane, Needs needs, int64_t timeout
   std::string waited = duration_text(std::max<int64_t>(timeout_ns, 0));
   uint64_t waiting = accepted_ - peek(channel_->header().steps_admitted);
   if (needs.row && lane.blocks.empty() && lane.nothing_to_evict) {
-    return error(GEAR_ENOSPC,
-                 "no block came free in %s: all %u are held by open episodes, leases and other lanes, "
-                 "and no item is left to evict; end episodes, release batches, or create the table "
-                 "with more capacity_steps",
-                 waited.c_str(), table_.header().block_count);
+    return error(
+        GEAR_ENOSPC,
+        "no block came free in %s: all %u are held by open episodes, leases and other lanes, "
+        "and no item is left to evict; end episodes, release batches, or create the table "
+        "with more capacity_steps",
+        waited.c_str(), table_.header().block_count);
   }
   return error(GEAR_ETIMEDOUT,
                "no space in %s, %llu accepted steps wait for admission; draw items so that the "
@@ -297,7 +307,8 @@ Status Writer::check_appendable(uint32_t index, size_t steps) const {
   uint64_t before = lanes_[index].episode_steps;
   uint64_t limit = layout::episode_limit(table_.header());
   if (steps <= limit - before) return {};
-  return error(GEAR_ESTATE, "%s: %zu steps to an episode of %llu, one has at most %llu; end it first, or "
+  return error(GEAR_ESTATE,
+               "%s: %zu steps to an episode of %llu, one has at most %llu; end it first, or "
                "create the table with a larger episode_steps_max",
                tried("append to", index).c_str(), steps, static_cast<unsigned long long>(before),
                static_cast<unsigned long long>(limit));
@@ -306,7 +317,8 @@ Status Writer::check_appendable(uint32_t index, size_t steps) const {
 Status Writer::reserve(uint32_t index, int64_t timeout_ns, void** cells, size_t cell_count) {
   GEAR_TRY(check_lane(index, "reserve in"));
   if (cell_count != specs_.count()) {
-    return error(GEAR_ECOUNT, "%s: place for %zu pointers, the table has %u columns; give that many",
+    return error(GEAR_ECOUNT,
+                 "%s: place for %zu pointers, the table has %u columns; give that many",
                  tried("reserve in", index).c_str(), cell_count, specs_.count());
   }
   if (!lanes_[index].reserved) GEAR_TRY(check_appendable(index, 1));
@@ -324,8 +336,10 @@ Status Writer::advance(uint32_t index, int64_t timeout_ns) {
   GEAR_TRY(check_lane(index, "advance"));
   WriterLane& lane = lanes_[index];
   if (!lane.reserved) {
-    return error(GEAR_ESTATE, "%s: nothing is reserved; call gear_writer_reserve and write the cells "
-                 "first", tried("advance", index).c_str());
+    return error(GEAR_ESTATE,
+                 "%s: nothing is reserved; call gear_writer_reserve and write the cells "
+                 "first",
+                 tried("advance", index).c_str());
   }
   GEAR_TRY(obtain(index, {.row = true, .episode_slot = true}, "advance", timeout_ns));
   lane.reserved = false;

@@ -18,8 +18,9 @@ class Table;
 
 // One thread at a time. Calls are as in gear.h; errors are the statuses stated there.
 //
-// A row is filled before the record that commits it is published, and is the lane's own until then, so a call that fails
-// has stored nothing. Everything that a call pushes has its room in the ring before the call stores anything.
+// A row is filled before the record that commits it is published, and is the lane's own until then,
+// so a call that fails has stored nothing. Everything that a call pushes has its room in the ring
+// before the call stores anything.
 //
 // append in steady state: no lock, no allocation, no system call; O(bytes of the row).
 class Writer final : public Handle {

@@ -22,7 +22,8 @@ Status Writer::give_episode_cells(uint32_t index, const gear_cell* cells, size_t
   GEAR_TRY(check_cells(index, verb, cells, cell_count, CellSet::kEveryEpisodeColumn));
   WriterLane& lane = lanes_[index];
   if (lane.cells_given) {
-    return error(GEAR_ESTATE, "%s: this episode has its cells; end it before you give the next one's",
+    return error(GEAR_ESTATE,
+                 "%s: this episode has its cells; end it before you give the next one's",
                  tried(verb, index).c_str());
   }
   GEAR_TRY(obtain(index, {.row = false, .episode_slot = true}, verb, timeout_ns));
@@ -73,8 +74,8 @@ Status Writer::end_episode(uint32_t index, uint32_t end, const gear_cell* cells,
 // Columns that were not given hold zeros, and their presence bits say that they hold nothing.
 void Writer::store_final_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count) {
   const layout::TableHeader& header = table_.header();
-  char* bits = block_of(lane) + header.presence_offset +
-               uint64_t{lane.position} * header.presence_bytes;
+  char* bits =
+      block_of(lane) + header.presence_offset + uint64_t{lane.position} * header.presence_bytes;
   memset(bits, 0, header.presence_bytes);
   for (size_t i = 0; i < cell_count; ++i) {
     uint32_t column = cells[i].column;
@@ -92,22 +93,26 @@ Status Writer::check_item(uint32_t index, uint32_t length, double priority) cons
   const layout::TableHeader& header = table_.header();
   constexpr const char* kVerb = "make item of";
   if (header.item_policy != GEAR_ITEMS_EXPLICIT) {
-    return error(GEAR_ESTATE, "%s: the table makes its items itself; create it with item_policy "
-                 "GEAR_ITEMS_EXPLICIT", tried(kVerb, index).c_str());
+    return error(GEAR_ESTATE,
+                 "%s: the table makes its items itself; create it with item_policy "
+                 "GEAR_ITEMS_EXPLICIT",
+                 tried(kVerb, index).c_str());
   }
   if (!priority_valid(priority)) {
-    return error(GEAR_EPRIORITY, "%s: priority %g; give a finite number, 0 or more", tried(kVerb, index).c_str(),
-                 priority);
+    return error(GEAR_EPRIORITY, "%s: priority %g; give a finite number, 0 or more",
+                 tried(kVerb, index).c_str(), priority);
   }
   uint64_t steps = lanes_[index].episode_steps;
   if (length == 0 || length > steps) {
-    return error(GEAR_EINVAL, "%s: length %u, the episode has %llu steps so far; give 1 to that many",
+    return error(GEAR_EINVAL,
+                 "%s: length %u, the episode has %llu steps so far; give 1 to that many",
                  tried(kVerb, index).c_str(), length, static_cast<unsigned long long>(steps));
   }
   if (length > header.item_steps_max) {
-    return error(GEAR_EINVAL, "%s: length %u, items of the table have at most %u steps; give less, or "
-                 "create it with a larger episode_steps_max", tried(kVerb, index).c_str(), length,
-                 header.item_steps_max);
+    return error(GEAR_EINVAL,
+                 "%s: length %u, items of the table have at most %u steps; give less, or "
+                 "create it with a larger episode_steps_max",
+                 tried(kVerb, index).c_str(), length, header.item_steps_max);
   }
   return {};
 }

@@ -27,14 +27,16 @@ class GrantQueue {
   uint32_t count_ = 0;
 };
 
-// The writer's thread only. Invariant: where `blocks` is not empty, row `position` of its front is the next to fill.
+// The writer's thread only. Invariant: where `blocks` is not empty, row `position` of its front is
+// the next to fill.
 struct WriterLane {
   GrantQueue<32> blocks;
   uint32_t blocks_wanted = 0;  // asked for, not granted yet
   uint32_t position = 0;
   bool nothing_to_evict = false;  // what the conductor said last about the blocks wanted
 
-  GrantQueue<4> episodes;  // slots for per-episode cells; the front is of the current or coming episode
+  GrantQueue<4>
+      episodes;  // slots for per-episode cells; the front is of the current or coming episode
   uint32_t episodes_wanted = 0;
   bool cells_given = false;
 

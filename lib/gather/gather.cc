@@ -9,11 +9,14 @@ namespace gear {
 
 namespace {
 
-// Of each window of a row, the bytes worth bringing near before the copy: beyond them the
-// processor's own prefetcher follows it. A group of rows stays in the first caches.
-constexpr uint64_t kNearBytesMax = 512;
+// A small window of a row is brought near whole; of a large one only the begin, since the
+// processor's own prefetcher follows the copy from there. A group of rows stays in the first
+// caches.
+constexpr uint64_t kSmallBytesMax = 1024;
+constexpr uint64_t kBeginBytes = 256;
 constexpr uint32_t kGroupRowsMax = 32;
 constexpr uint32_t kGroupLinesMax = 512;
+constexpr uint64_t kLineBytes = 64;
 
 // From the item's first row to the drawn step. The walk is bounded by the table's blocks whatever
 // the item says.
@@ -99,6 +102,10 @@ inline bool item_unchanged(const TableView& table, const DrawnItem& item) {
           peek(table.items[item.slot].generation) == item.item_generation);
 }
 
+constexpr uint64_t near_bytes(uint64_t window_bytes) {
+  return window_bytes <= kSmallBytesMax ? window_bytes : kBeginBytes;
+}
+
 // The lines that a group of rows will read, found without reading any of them.
 class LineList {
  public:
@@ -112,8 +119,6 @@ class LineList {
   void bring_near() const { touch_payload(lines_, count_); }
 
  private:
-  static constexpr uintptr_t kLineBytes = 64;
-
   const char* lines_[kGroupLinesMax];
   uint32_t count_ = 0;
 };
@@ -132,8 +137,7 @@ inline void list_row(const TableView& table, const std::vector<WindowPlan>& plan
     int64_t end = std::min(block_steps, position + window.offset + window.length);
     if (window.per_episode || begin >= end) continue;
     auto rows = static_cast<uint64_t>(end - begin);
-    lines->add(first_cell(table, window, item.block, begin),
-               std::min(rows * window.cell_bytes, kNearBytesMax));
+    lines->add(first_cell(table, window, item.block, begin), near_bytes(rows * window.cell_bytes));
     if (needs_marks(window)) {
       const uint32_t* marks = table.marks + int64_t{item.block} * block_steps;
       lines->add(marks + position, 1);
@@ -153,13 +157,14 @@ void bring_rows_near(const TableView& table, const std::vector<WindowPlan>& plan
   lines.bring_near();
 }
 
+// As many rows as the list has room for; should a window lie askew its lines, some are left out.
 uint32_t rows_of_group(const std::vector<WindowPlan>& plan) {
-  uint64_t bytes = 0;
+  uint64_t lines = 1;
   for (const WindowPlan& window : plan) {
-    bytes += std::min(window.length * window.cell_bytes, kNearBytesMax) + 256;
+    lines +=
+        near_bytes(window.length * window.cell_bytes) / kLineBytes + (needs_marks(window) ? 2 : 1);
   }
-  uint64_t rows = uint64_t{kGroupLinesMax} * 64 / std::max<uint64_t>(1, bytes);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, kGroupRowsMax));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(kGroupLinesMax / lines, 1, kGroupRowsMax));
 }
 
 }  // namespace
@@ -184,7 +189,7 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
     } else if (lies_inside(table, window, &at)) {
       gather_inside(table, window, at, row, *buffer);
     } else {
-      kept = gather_window(table, window, at, row, *buffer);
+      kept = gather_window(table, window, &at, row, *buffer);
     }
     if (!kept) return GatherOutcome::kMoved;
     ++buffer;

@@ -97,7 +97,8 @@ bool walk_back(const TableView& table, int64_t to_row, Visit* visit) {
 // block changed hands. Each turn moves on by block_steps rows, so the span bounds the walk whatever
 // the links say.
 std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& window,
-                                  const AnchorRow& at, const Span& span, char* to) {
+                                  AnchorRow* anchor, const Span& span, char* to) {
+  const AnchorRow& at = *anchor;
   uint64_t copied = 0;
   if (span.begin >= span.end) return 0;
   Visit visit{at.place, -int64_t{at.position}};
@@ -112,12 +113,17 @@ std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& wind
                    rows * window.cell_bytes);
       copied += rows;
     }
+    bool more_may_come = visit.place.rows < table.header->block_steps;
+    if (more_may_come) anchor->reach_end = std::min(anchor->reach_end, visit.rows_end());
     if (run.last) break;
     Walk walk = follow(table, Link::kNext, &visit.place);
     if (walk == Walk::kMoved) return std::nullopt;
     // The block is full, and nothing was committed after it yet; what follows an item within reach
     // is never taken back before the item is.
-    if (walk == Walk::kNoBlock) return static_cast<uint32_t>(copied);
+    if (walk == Walk::kNoBlock) {
+      anchor->reach_end = std::min(anchor->reach_end, visit.rows_end());
+      return static_cast<uint32_t>(copied);
+    }
     visit.base += table.header->block_steps;
   }
   if (!unchanged(table, visit.place)) return std::nullopt;
@@ -152,10 +158,10 @@ void pad_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t 
 
 }  // namespace
 
-bool gather_window(const TableView& table, const WindowPlan& window, const AnchorRow& at,
-                   uint32_t row, const WindowBuffer& buffer) {
-  Span span = span_of(window, at);
-  span.begin = std::max(span.begin, -int64_t{at.step});
+bool gather_window(const TableView& table, const WindowPlan& window, AnchorRow* at, uint32_t row,
+                   const WindowBuffer& buffer) {
+  Span span = span_of(window, *at);
+  span.begin = std::max(span.begin, -int64_t{at->step});
   char* cells = cells_of(window, buffer, row);
 
   uint32_t begin = 0;

@@ -14,7 +14,8 @@ struct AnchorRow {
   int64_t known_end;  // rows [0, known_end) are steps of the episode and lie in the block; the
                       // caller raises it
   int64_t item_end;   // where the item's steps end
-  int64_t reach_end;  // where what the table keeps for the item ends
+  int64_t reach_end;  // where what the table keeps for the item ends; lowered to the first row that a
+                      // window found not committed yet, so that no later window of the row sees more
 };
 
 // Rows [begin, end) that a window may show, before commits and the episode's end are looked at.
@@ -35,7 +36,7 @@ inline char* cells_of(const WindowPlan& window, const WindowBuffer& buffer, uint
 
 // Writes data, padding, mask and length of the row; false when a block changed hands. O(length +
 // blocks walked).
-bool gather_window(const TableView& table, const WindowPlan& window, const AnchorRow& at,
+bool gather_window(const TableView& table, const WindowPlan& window, AnchorRow* at,
                    uint32_t row, const WindowBuffer& buffer);
 
 // The same for the cell of a per-episode column, of the episode in slot `episode`.

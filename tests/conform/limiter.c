@@ -325,7 +325,7 @@ GEAR_TEST(PrefetchedItemsReturnUncountedAndInOrderWhenTheSamplerCloses) {
   limited.sampler = open_prefetching(limited.base.table, 8);
   assert_next_in_queue(&limited, 0);
   assert_ok(gear_sampler_close(limited.sampler));
-  assert_int_equal(conform_stats(limited.base.table).samples, 1);
+  wait_until_counted(&limited);
 
   limited.sampler = conform_sampler(limited.base.table, GEAR_SAMPLE_AUTO, 1);
   for (int64_t step = 1; step < 10; ++step) assert_next_in_queue(&limited, step);

@@ -79,8 +79,9 @@ TEST_F(Batches, AnswerToNoPointerThatIsNoHandle) {
   auto pool = pool_of(1);
   gear_batch* handle = hand_out(*pool);
   int local = 0;
-  for (uintptr_t bits : {uintptr_t{0}, uintptr_t{1}, reinterpret_cast<uintptr_t>(&local), ~uintptr_t{0},
-                         reinterpret_cast<uintptr_t>(handle) ^ 2, uintptr_t{0xfff7ff}}) {
+  for (uintptr_t bits :
+       {uintptr_t{0}, uintptr_t{1}, reinterpret_cast<uintptr_t>(&local), ~uintptr_t{0},
+        reinterpret_cast<uintptr_t>(handle) ^ 2, uintptr_t{0xfff7ff}}) {
     auto* garbage = reinterpret_cast<gear_batch*>(bits);
     EXPECT_EQ(registry().find(garbage), nullptr) << bits;
     EXPECT_EQ(registry().end(garbage), nullptr) << bits;
@@ -170,8 +171,8 @@ TEST_F(Batches, HaveTheirArraysApartAndAlignedTo64Bytes) {
   auto pool = pool_of(1, 7);
   Batch* batch = pool->borrow().take();
   batch->set_rows(7);
-  std::vector<void*> arrays = {batch->keys,          batch->priorities,   batch->probabilities,
-                               batch->weights,       batch->times_sampled, batch->item_lengths,
+  std::vector<void*> arrays = {batch->keys,    batch->priorities,    batch->probabilities,
+                               batch->weights, batch->times_sampled, batch->item_lengths,
                                batch->anchors};
   for (const WindowBuffer& window : batch->windows) {
     arrays.insert(arrays.end(), {window.data, window.mask, window.lengths});

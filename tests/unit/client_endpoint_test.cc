@@ -29,7 +29,8 @@ layout::HandleBytes some_handle() {
   layout::HandleBytes handle{};
   handle.instance_id = 0x0123456789abcdefu;
   handle.table_id = 42;
-  for (uint8_t i = 0; i < sizeof handle.secret; ++i) handle.secret[i] = static_cast<uint8_t>(251 - i);
+  for (uint8_t i = 0; i < sizeof handle.secret; ++i)
+    handle.secret[i] = static_cast<uint8_t>(251 - i);
   return handle;
 }
 

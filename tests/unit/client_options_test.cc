@@ -80,8 +80,8 @@ TEST(OutputStruct, SmallerThanTheFirstVersionIsLeftAlone) {
 }
 
 TEST(StructArray, IsWalkedByTheCallersSizeOfItsElements) {
-  LaterOptions array[3] = {{GEAR_WRITER_OPTIONS_INIT, 0}, {GEAR_WRITER_OPTIONS_INIT, 0},
-                           {GEAR_WRITER_OPTIONS_INIT, 0}};
+  LaterOptions array[3] = {
+      {GEAR_WRITER_OPTIONS_INIT, 0}, {GEAR_WRITER_OPTIONS_INIT, 0}, {GEAR_WRITER_OPTIONS_INIT, 0}};
   for (uint32_t i = 0; i < 3; ++i) {
     array[i].known.struct_size = sizeof array[i];
     array[i].known.lanes = i + 1;

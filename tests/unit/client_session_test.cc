@@ -2,7 +2,6 @@
 #include "client/session.h"
 
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -11,60 +10,15 @@
 
 #include "base/clock.h"
 #include "layout/fingerprint.h"
+#include "unit/client_peer.h"
 
 namespace gear::client {
 namespace {
 
 using layout::ControlHeader;
 using layout::ControlOp;
-
-constexpr int64_t kPatienceNs = 10'000'000'000;
-
-// The server's end of a connection, played by the test.
-class Peer {
- public:
-  explicit Peer(int fd) : socket_(fd), doorbell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    Result<Segment> made = Segment::create("test", layout::SegmentKind::kInstance,
-                                           sizeof(layout::InstanceSegment), 7, 0, {});
-    EXPECT_TRUE(made.ok()) << made.status().text();
-    segment_ = made.take();
-    segment_.publish_magic();
-  }
-
-  ControlHeader receive() {
-    Result<Received> received =
-        receive_message(socket_.get(), body_, sizeof body_, deadline_after(kPatienceNs));
-    EXPECT_TRUE(received.ok()) << received.status().text();
-    return received.ok() ? received.value().header : ControlHeader{};
-  }
-  template <typename Body>
-  Body body() const {
-    Body copy;
-    memcpy(&copy, body_, sizeof copy);
-    return copy;
-  }
-
-  void answer(ControlHeader to, int status, const void* body, size_t bytes,
-              const std::vector<int>& descriptors = {}) {
-    to.status = status;
-    Status sent = send_message(socket_.get(), to, body, bytes, descriptors.data(),
-                               descriptors.size(), deadline_after(kPatienceNs));
-    EXPECT_TRUE(sent.ok()) << sent.text();
-  }
-  void greet() {
-    ControlHeader hello = receive();
-    EXPECT_EQ(hello.op, static_cast<uint16_t>(ControlOp::kHello));
-    layout::HelloReply reply{7, 1, 2};
-    answer(hello, GEAR_OK, &reply, sizeof reply, {segment_.read_only_fd(), doorbell_.get()});
-  }
-  void hang_up() { socket_.reset(); }
-
- private:
-  Descriptor socket_;
-  Descriptor doorbell_;
-  Segment segment_;
-  char body_[layout::kControlBytesMax];
-};
+using test::kPatienceNs;
+using test::Peer;
 
 class ControlConnection : public ::testing::Test {
  protected:
@@ -96,7 +50,8 @@ class ControlConnection : public ::testing::Test {
 
   Descriptor client_end_;
   std::unique_ptr<Peer> peer_;
-  std::unique_ptr<Session> session_;  // goes after the peer hung up, so its goodbye waits for no answer
+  std::unique_ptr<Session>
+      session_;  // goes after the peer hung up, so its goodbye waits for no answer
   std::thread script_;
 };
 
@@ -109,8 +64,8 @@ TEST_F(ControlConnection, GreetsWithTheLayoutOfThisLibrary) {
     peer.answer(hello, GEAR_EVERSION, "other layout; update", 20);
     peer.hang_up();
   });
-  Result<std::unique_ptr<Session>> session = Session::open(
-      std::move(client_end_), "test", kPatienceNs, deadline_after(kPatienceNs));
+  Result<std::unique_ptr<Session>> session =
+      Session::open(std::move(client_end_), "test", kPatienceNs, deadline_after(kPatienceNs));
   EXPECT_EQ(session.status().code(), GEAR_EVERSION);
   EXPECT_EQ(session.status().text(), "other layout; update");
 }
@@ -120,8 +75,8 @@ TEST_F(ControlConnection, IsRefusedByAReplyToNoRequest) {
     peer.answer(ControlHeader{}, GEAR_ELIMIT, "full; wait", 10);
     peer.hang_up();
   });
-  Result<std::unique_ptr<Session>> session = Session::open(
-      std::move(client_end_), "test", kPatienceNs, deadline_after(kPatienceNs));
+  Result<std::unique_ptr<Session>> session =
+      Session::open(std::move(client_end_), "test", kPatienceNs, deadline_after(kPatienceNs));
   EXPECT_EQ(session.status().code(), GEAR_ELIMIT);
 }
 
@@ -204,14 +159,10 @@ TEST_F(ControlConnection, KnowsWithoutAskingThatTheServerHasGone) {
   EXPECT_TRUE(session->hung_up());
 }
 
-TEST_F(ControlConnection, SaysGoodbyeAtItsEnd) {
+TEST_F(ControlConnection, SaysGoodbyeAtItsEndAndWaitsForNoAnswer) {
   connect();
-  play([](Peer& peer) {
-    ControlHeader goodbye = peer.receive();
-    EXPECT_EQ(goodbye.op, static_cast<uint16_t>(ControlOp::kGoodbye));
-    peer.answer(goodbye, GEAR_OK, nullptr, 0);
-  });
   session_.reset();
+  EXPECT_EQ(peer_->receive().op, static_cast<uint16_t>(ControlOp::kGoodbye));
 }
 
 TEST_F(ControlConnection, RefusesAReplyOfAnotherSize) {

@@ -1,0 +1,183 @@
+// Waiting on a channel: what ends a wait, and how soon.
+#include "client/channel.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "unit/client_peer.h"
+
+namespace gear::client {
+namespace {
+
+using layout::ChannelHeader;
+using layout::TableState;
+using test::kPatienceNs;
+using test::Peer;
+
+constexpr uint32_t kSlots = 8;
+constexpr uint64_t kCompletionOffset =
+    sizeof(ChannelHeader) + kSlots * sizeof(layout::SubmissionRecord);
+
+// A channel whose conductor is the test.
+class ChannelWait : public ::testing::Test {
+ protected:
+  ChannelWait() {
+    Result<Segment> made = Segment::create("test", layout::SegmentKind::kChannel,
+                                           kCompletionOffset + kSlots * 64, 7, 3, {});
+    segment_ = made.take();
+    header().submission_slots = header().completion_slots = kSlots;
+    header().submission_offset = sizeof(ChannelHeader);
+    header().completion_offset = kCompletionOffset;
+    segment_.publish_magic();
+    set_state(TableState::kOpen);
+    strcpy(table_.name, "t");
+
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    peer_ = std::make_unique<Peer>(ends[1]);
+    std::thread server([this] {
+      peer_->greet();
+      layout::ChannelReply reply{3, 0, segment_.size()};
+      peer_->answer(peer_->receive(), GEAR_OK, &reply, sizeof reply, {segment_.writable_fd()});
+    });
+    session_ =
+        Session::open(Descriptor(ends[0]), "test", kPatienceNs, deadline_after(kPatienceNs)).take();
+    channel_ = Channel::open(*session_, layout::ControlOp::kItemsOpen, layout::TableIdRequest{1},
+                             "test", &table_)
+                   .take();
+    server.join();
+  }
+  ~ChannelWait() override {
+    peer_->hang_up();
+    if (conductor_.joinable()) conductor_.join();
+  }
+
+  ChannelHeader& header() { return *static_cast<ChannelHeader*>(segment_.data()); }
+  void set_state(TableState state) { publish(table_.state, static_cast<uint32_t>(state)); }
+  void wake() { wake_client_if_asleep(&header()); }
+  void until_it_sleeps() {
+    while (peek(header().client_sleeps) == 0) std::this_thread::yield();
+  }
+  // What the conductor does once the client sleeps.
+  template <typename Action>
+  void once_asleep(Action action) {
+    conductor_ = std::thread([this, action] {
+      until_it_sleeps();
+      action();
+    });
+  }
+  Status wait_for_flag(int64_t timeout_ns = kPatienceNs) {
+    return channel_->wait_until(deadline_after(timeout_ns), [this] { return flag_.load(); });
+  }
+
+  Segment segment_;
+  layout::TableHeader table_{};
+  std::unique_ptr<Peer> peer_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Channel> channel_;
+  std::atomic<bool> flag_{false};
+  std::thread conductor_;
+};
+
+TEST_F(ChannelWait, EndsAtOnceWhenThereIsNothingToWaitFor) {
+  flag_ = true;
+  EXPECT_TRUE(wait_for_flag(0).ok());
+}
+
+TEST_F(ChannelWait, EndsWhenTheConductorWakesASleeper) {
+  once_asleep([this] {
+    flag_ = true;
+    wake();
+  });
+  int64_t begin_ns = now_ns();
+  EXPECT_TRUE(wait_for_flag().ok());
+  EXPECT_LT(now_ns() - begin_ns, kPatienceNs);
+  EXPECT_EQ(peek(header().client_sleeps), 0u);
+}
+
+TEST_F(ChannelWait, GoesOnAfterAWakeUpThatWasForSomethingElse) {
+  once_asleep([this] {
+    for (int i = 0; i < 3; ++i) {
+      wake();
+      until_it_sleeps();
+    }
+    flag_ = true;
+    wake();
+  });
+  EXPECT_TRUE(wait_for_flag().ok());
+}
+
+TEST_F(ChannelWait, EndsByItself) {
+  int64_t begin_ns = now_ns();
+  EXPECT_EQ(wait_for_flag(3'000'000).code(), GEAR_ETIMEDOUT);
+  EXPECT_GE(now_ns() - begin_ns, 3'000'000);
+  EXPECT_EQ(wait_for_flag(0).code(), GEAR_ETIMEDOUT);
+}
+
+TEST_F(ChannelWait, EndsWhenTheTableDoes) {
+  once_asleep([this] {
+    set_state(TableState::kClosed);
+    wake();
+  });
+  Status status = wait_for_flag();
+  EXPECT_EQ(status.code(), GEAR_ECLOSED);
+  EXPECT_NE(status.text().find("\"t\""), std::string::npos) << status.text();
+  set_state(TableState::kDropped);
+  EXPECT_EQ(wait_for_flag().code(), GEAR_EDROPPED);
+}
+
+TEST_F(ChannelWait, EndsWhenTheConductorGivesTheChannelUp) {
+  once_asleep([this] {
+    publish(header().failure, int32_t{GEAR_EPROTOCOL});
+    wake();
+  });
+  EXPECT_EQ(wait_for_flag().code(), GEAR_EPROTOCOL);
+}
+
+TEST_F(ChannelWait, CountsWhatWasDoneBeforeTheTableEnded) {
+  once_asleep([this] {
+    flag_ = true;
+    set_state(TableState::kClosed);
+    wake();
+  });
+  EXPECT_TRUE(wait_for_flag().ok());
+}
+
+TEST_F(ChannelWait, EndsSoonAfterTheServerHasGone) {
+  once_asleep([this] { peer_->hang_up(); });
+  int64_t begin_ns = now_ns();
+  EXPECT_EQ(wait_for_flag().code(), GEAR_EDISCONNECTED);
+  EXPECT_LT(now_ns() - begin_ns, kPatienceNs / 2);
+  EXPECT_EQ(wait_for_flag().code(), GEAR_EDISCONNECTED);
+}
+
+// A lost wake-up costs a whole sleep, after which the waiter looks by itself.
+TEST_F(ChannelWait, MissesNoWakeUpHoweverTheTwoInterleave) {
+  constexpr uint32_t kRounds = 20'000;
+  std::atomic<uint32_t> turn{0};
+  conductor_ = std::thread([&] {
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      while (turn.load() != 2 * round - 1) std::this_thread::yield();
+      turn.store(2 * round);
+      wake();
+    }
+  });
+  uint32_t whole_sleeps = 0;
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    int64_t begin_ns = now_ns();
+    turn.store(2 * round - 1);
+    Status status =
+        channel_->wait_until(deadline_after(kPatienceNs), [&] { return turn.load() == 2 * round; });
+    ASSERT_TRUE(status.ok()) << status.text();
+    if (now_ns() - begin_ns >= kSleepNs) ++whole_sleeps;
+  }
+  // A busy machine may keep either side from running for that long, but not often.
+  EXPECT_LT(whole_sleeps, 10u);
+}
+
+}  // namespace
+}  // namespace gear::client
