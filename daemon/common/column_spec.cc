@@ -79,6 +79,7 @@ Parsed<ColumnSpec> parse_column(const std::string& text) {
   // What is no dtype may be a shape with the dtype before it.
   if (!dtype.ok() && (part.empty() || (part[0] >= '0' && part[0] <= '9') || part[0] == '-')) {
     shape_text = part;
+    if (shape_text.empty()) return form;
     if (!take_last(&name, &part)) return form;
     dtype = parse_dtype(part);
   }

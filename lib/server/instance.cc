@@ -17,6 +17,8 @@
 namespace gear {
 namespace {
 
+constexpr int64_t kAbstractNameWaitNs = 3'000'000'000;
+
 // A path's identity is the same for every server that serves it: the segments of a dead one can be found by it.
 uint64_t identity_of(const std::string& path) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -58,7 +60,15 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
   }
   instance->abstract_name_ =
       format("gear/%016llx", static_cast<unsigned long long>(instance->id_));
+  // Whoever holds the lock of the path has the identity to itself; but the kernel may take a moment to close the sockets of a
+  // server that was just killed (its io_uring holds them until it is torn down).
+  int64_t deadline = deadline_after(kAbstractNameWaitNs);
   Result<Descriptor> abstract = listen_abstract(instance->abstract_name_);
+  while (!abstract.ok() && abstract.status().code() == GEAR_EADDRINUSE &&
+         !options.socket_path.empty() && left_until(deadline) > 0) {
+    usleep(2'000);
+    abstract = listen_abstract(instance->abstract_name_);
+  }
   if (!abstract.ok()) return abstract.status();
   instance->abstract_listener_ = abstract.take();
 

@@ -246,7 +246,7 @@ uint32_t choose_block_steps(const TableCreateRequest& request, const TableHeader
                             uint64_t step_bytes) {
   if (request.block_steps != 0) return request.block_steps;
   uint64_t steps = std::max<uint64_t>(1, kBlockBytesWanted / step_bytes);
-  uint64_t for_lanes = header.capacity_steps / (uint64_t{4} * header.lanes_max);
+  uint64_t for_lanes = header.capacity_steps / (uint64_t{16} * header.lanes_max);
   steps = std::min(steps, std::max<uint64_t>(for_lanes, kBlockBytesLeast / step_bytes));
   if (header.episode_steps_max != 0) steps = std::min(steps, header.episode_steps_max);
   return static_cast<uint32_t>(std::clamp<uint64_t>(steps, 1, 1u << 20));
@@ -299,8 +299,10 @@ Status plan_block_count(const TableCreateRequest& request, TableHeader* header) 
   uint64_t blocks = (rows + header->block_steps - 1) / header->block_steps + 1;
   uint64_t reach = uint64_t{blocks_before(*header)} + blocks_after(*header);
   uint64_t lanes = header->lanes_max;
-  uint64_t slack = lanes * (2 + blocks_ahead(*header)) + 2;
-  slack += std::min(reach * std::min<uint64_t>(lanes, 4), blocks / 8 + 2 * reach);
+  // A lane holds its oldest block half evicted, its tail, the block being filled, and those ahead; and windows of live items
+  // reach past the oldest.
+  uint64_t slack = lanes * (3 + blocks_ahead(*header)) + 2;
+  slack += std::min(reach * lanes, blocks / 2 + 2 * reach);
   blocks += slack;
   if (blocks >= layout::kNone) {
     return error(GEAR_ESIZE, "create table \"%s\": %llu blocks; raise block_steps", request.name,
@@ -359,7 +361,7 @@ const char* dtype_name(uint32_t dtype) { return dtype <= GEAR_BYTES ? kDtypes[dt
 uint32_t blocks_ahead(const TableHeader& header) {
   // Small blocks fill sooner than a grant arrives; large ones do not.
   uint64_t row_bytes = std::max<uint64_t>(1, header.block_bytes / header.block_steps);
-  uint64_t rows_wanted = std::clamp<uint64_t>(kBlockBytesWanted * 4 / row_bytes, 1, 64);
+  uint64_t rows_wanted = std::clamp<uint64_t>(kBlockBytesWanted * 4 / row_bytes, 1, 256);
   return static_cast<uint32_t>(
       std::clamp<uint64_t>((rows_wanted + header.block_steps - 1) / header.block_steps, 1, 8));
 }

@@ -55,8 +55,9 @@ void act(const char* endpoint, long steps) {
   for (long i = 0; i < steps; ++i) {
     memcpy(data, &i, sizeof i);
     must(gear_writer_append(writer, 0, &cell, 1, kTimeout), "append");
-    // An actor steps its environment between appends.
-    for (int work = 0; work < 500; ++work) asm volatile("");
+    // An actor steps its environment between appends; even a trivial one takes more than the microsecond that this does. One
+    // that does nothing else fills the ring and has to sleep for the conductor.
+    for (int work = 0; work < 4000; ++work) asm volatile("");
   }
   must(gear_writer_flush(writer, kTimeout, nullptr), "flush");
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/rng.h"
 #include "unit/client_peer.h"
 
 namespace gear::client {
@@ -157,17 +158,22 @@ TEST_F(ChannelWait, EndsSoonAfterTheServerHasGone) {
 
 // A lost wake-up costs a whole sleep, after which the waiter looks by itself.
 TEST_F(ChannelWait, MissesNoWakeUpHoweverTheTwoInterleave) {
-  constexpr uint32_t kRounds = 20'000;
+  constexpr uint32_t kRounds = 5'000;
   std::atomic<uint32_t> turn{0};
   conductor_ = std::thread([&] {
-    for (uint32_t round = 1; round <= kRounds; ++round) {
-      while (turn.load() != 2 * round - 1) std::this_thread::yield();
-      turn.store(2 * round);
+    Rng rng(1);
+    for (uint32_t round = 1; round <= kRounds && turn.load() != UINT32_MAX; ++round) {
+      while (turn.load() < 2 * round - 1) std::this_thread::yield();
+      // Before, while and after the waiter goes from spinning to sleeping.
+      int64_t answer_ns = now_ns() + static_cast<int64_t>(rng.below(50'000));
+      while (now_ns() < answer_ns) {
+      }
+      if (turn.load() == 2 * round - 1) turn.store(2 * round);
       wake();
     }
   });
   uint32_t whole_sleeps = 0;
-  for (uint32_t round = 1; round <= kRounds; ++round) {
+  for (uint32_t round = 1; round <= kRounds && whole_sleeps < 10; ++round) {
     int64_t begin_ns = now_ns();
     turn.store(2 * round - 1);
     Status status =
@@ -175,6 +181,7 @@ TEST_F(ChannelWait, MissesNoWakeUpHoweverTheTwoInterleave) {
     ASSERT_TRUE(status.ok()) << status.text();
     if (now_ns() - begin_ns >= kSleepNs) ++whole_sleeps;
   }
+  turn.store(UINT32_MAX);
   // A busy machine may keep either side from running for that long, but not often.
   EXPECT_LT(whole_sleeps, 10u);
 }

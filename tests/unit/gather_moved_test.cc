@@ -334,8 +334,11 @@ void gather_garbage(Rng& rng) {
   windows[3].column = "goal";
   std::vector<WindowPlan> plan = plan_windows(table.view(), windows.data(), 4).take();
   FakeBatch batch(plan, 16);
+  std::vector<DrawnItem> items(16);
+  std::vector<uint32_t> anchors(16);
+  std::vector<GatherOutcome> outcomes(16);
   for (uint32_t slot = 0; slot < 16; ++slot) {
-    DrawnItem item{};
+    DrawnItem& item = items[slot];
     if (!read_item(table.view(), slot, &item)) {
       scramble(rng, &item, sizeof item, header.block_count);
       if (item.block < header.block_count) {
@@ -343,9 +346,11 @@ void gather_garbage(Rng& rng) {
       }
       item.item_generation = kItemPinned;
     }
-    uint32_t anchor = pick_anchor(GEAR_ANCHOR_RANDOM_STEP, item.length, 1, rng);
-    gather_row(table.view(), plan, item, anchor, slot, batch.buffers());
+    anchors[slot] = pick_anchor(GEAR_ANCHOR_RANDOM_STEP, item.length, 1, rng);
+    gather_row(table.view(), plan, item, anchors[slot], slot, batch.buffers());
   }
+  gather_rows(table.view(), plan, items.data(), anchors.data(), 16, 0, batch.buffers(),
+              outcomes.data());
 }
 
 TEST(MovedGarbage, GarbageInTheDirectoryNeitherCrashesNorHangs) {

@@ -138,7 +138,7 @@ TEST(Table, SaysWhenNothingIsLeftToEvictForABlock) {
   TableCreateRequest request = request_for(1000);
   request.item_policy = GEAR_ITEMS_EPISODE;
   request.capacity_steps = 100;
-  request.block_steps = 10;
+  request.block_steps = 1;
   request.lanes_max = 64;
   auto table = make_table(request);
   std::vector<uint32_t> lanes;
