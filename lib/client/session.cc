@@ -127,7 +127,8 @@ Result<Reply> Session::exchange(ControlOp op, const void* body, size_t body_byte
   uint32_t request_id = next_request_++;
   Status sent = send(op, request_id, body, body_bytes, deadline_ns);
   if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) return within(name_of(op), sent);
-  // A server that refuses the connection says why before it closes it, perhaps before we said a word.
+  // A server that refuses the connection says why before it closes it, perhaps before we said a
+  // word.
   Result<Reply> reply = await_reply(op, request_id, sent.ok() ? deadline_ns : 0);
   if (!reply.ok() && reply.status().code() == GEAR_ETIMEDOUT) abandon(op, request_id, body);
   return reply;

@@ -14,8 +14,9 @@ struct AnchorRow {
   int64_t known_end;  // rows [0, known_end) are steps of the episode and lie in the block; the
                       // caller raises it
   int64_t item_end;   // where the item's steps end
-  int64_t reach_end;  // where what the table keeps for the item ends; lowered to the first row that a
-                      // window found not committed yet, so that no later window of the row sees more
+  // Where what the table keeps for the item ends; lowered to the first row that a window found not
+  // committed yet, so that no later window of the row sees more.
+  int64_t reach_end;
 };
 
 // Rows [begin, end) that a window may show, before commits and the episode's end are looked at.
@@ -36,8 +37,8 @@ inline char* cells_of(const WindowPlan& window, const WindowBuffer& buffer, uint
 
 // Writes data, padding, mask and length of the row; false when a block changed hands. O(length +
 // blocks walked).
-bool gather_window(const TableView& table, const WindowPlan& window, AnchorRow* at,
-                   uint32_t row, const WindowBuffer& buffer);
+bool gather_window(const TableView& table, const WindowPlan& window, AnchorRow* at, uint32_t row,
+                   const WindowBuffer& buffer);
 
 // The same for the cell of a per-episode column, of the episode in slot `episode`.
 bool gather_episode_cell(const TableView& table, const WindowPlan& window, uint32_t episode,

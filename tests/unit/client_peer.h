@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <cstring>
 #include <vector>
@@ -57,7 +58,8 @@ class Peer {
     layout::HelloReply reply{7, 1, 2};
     answer(hello, GEAR_OK, &reply, sizeof reply, {segment_.read_only_fd(), doorbell_.get()});
   }
-  void hang_up() { socket_.reset(); }
+  // Any thread.
+  void hang_up() { shutdown(socket_.get(), SHUT_RDWR); }
 
  private:
   Descriptor socket_;

@@ -488,7 +488,7 @@ void gather_beside_mutator(bool pinned) {
   uint64_t gathered = 0;
   uint64_t moved = 0;
   int64_t deadline = deadline_after(20'000'000'000);
-  while ((gathered < 20000 || moved < 100) && now_ns() < deadline &&
+  while ((gathered < 20000 || moved < 20) && now_ns() < deadline &&
          !::testing::Test::HasFailure()) {
     DrawnItem item{};
     if (!read_item(table.view(), static_cast<uint32_t>(rng.below(kChains)), &item)) continue;
