@@ -283,6 +283,24 @@ GEAR_TEST(BatchOutlivesItsTable) {
   conform_close(&table);
 }
 
+/* SEMANTICS 47 */
+GEAR_TEST(ReleaseAfterTheLeaseExpiredIsStaleAndTheRowsWereRight) {
+  gear_table_options options = conform_options(100);
+  options.lease_timeout_ms = 10;
+  ConformTable table = conform_open(&options, 1);
+  conform_append(table.writer, 0, 0, 10);
+  conform_flush(table.writer);
+  gear_batch* batch = conform_sample(conform_sampler(table.table, GEAR_SAMPLE_LEASED, 1), 4);
+  const int64_t expired_ns = conform_now_ns() + INT64_C(100000000);
+  wait_until(conform_now_ns() > expired_ns);
+  conform_append(table.writer, 0, 10, 1000);
+  conform_flush(table.writer);
+  conform_verify_batch(batch);
+  assert_status(gear_batch_release(batch), GEAR_ESTALE);
+  assert_explained("lease");
+  conform_close(&table);
+}
+
 static void assert_empty_times_out(uint32_t mode) {
   ConformTable table = conform_open_simple(10);
   gear_batch* batch = NULL;

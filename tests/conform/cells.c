@@ -31,7 +31,7 @@ static void close_unharmed(Appending* a) {
   conform_close(&a->table);
 }
 
-/* SEMANTICS 37 */
+/* SEMANTICS 37, 40 */
 GEAR_TEST(MissingCellIsRefusedByName) {
   Appending a;
   open_appending(&a);
@@ -161,7 +161,7 @@ GEAR_TEST(CellWithoutAShapeForAColumnWithOneIsRefused) {
   close_unharmed(&a);
 }
 
-/* SEMANTICS 40 */
+/* SEMANTICS 37 */
 GEAR_TEST(RefusedLastCellLeavesTheFirstCellsUnstored) {
   Appending a;
   open_appending(&a);

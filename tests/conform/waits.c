@@ -20,14 +20,15 @@ typedef struct Waiter {
   pthread_t thread;
   atomic_int id;
   int status;
-  int64_t step; /* sample: what was drawn; append: what is appended */
+  uint32_t rows; /* sample: how many */
+  int64_t step;  /* sample: what was drawn; append: what is appended */
 } Waiter;
 
 static void* wait_in_sample(void* user) {
   Waiter* waiter = user;
   gear_batch* batch = NULL;
   atomic_store(&waiter->id, (int)syscall(SYS_gettid));
-  waiter->status = gear_sample(waiter->sampler, 1, 3 * CONFORM_PATIENCE_NS, &batch);
+  waiter->status = gear_sample(waiter->sampler, waiter->rows, 3 * CONFORM_PATIENCE_NS, &batch);
   gear_tensor tensor;
   if (waiter->status == GEAR_OK && gear_batch_tensor(batch, kStep, &tensor) == GEAR_OK) {
     memcpy(&waiter->step, tensor.data, sizeof waiter->step);
@@ -87,6 +88,7 @@ static void start_sampling(Waiter* waiter, ConformTable* table, uint32_t mode) {
   waiter->table = table;
   waiter->sampler = conform_sampler(table->table, mode, 1);
   waiter->wait = wait_in_sample;
+  waiter->rows = 1;
   start(waiter);
 }
 
@@ -242,5 +244,24 @@ GEAR_TEST(DrawsWakeAnAppendThatWaitsForSpace) {
   }
   assert_ok(gear_table_close(table.table));
   assert_woken(&waiter, GEAR_ECLOSED);
+  conform_close(&table);
+}
+
+/* SEMANTICS 23 */
+GEAR_TEST(SampleThatWaitsForMoreThanThereIsLeavesTheItemsToOthers) {
+  Waiter waiter;
+  memset(&waiter, 0, sizeof waiter);
+  gear_table_options options = conform_options(10);
+  options.max_times_sampled = 1;
+  ConformTable table = conform_open(&options, 1);
+  conform_append(table.writer, 0, 0, 2);
+  conform_flush(table.writer);
+  waiter.sampler = conform_sampler(table.table, GEAR_SAMPLE_LEASED, 1);
+  waiter.wait = wait_in_sample;
+  waiter.rows = 3;
+  start(&waiter);
+  conform_verify_batch(conform_sample(conform_sampler(table.table, GEAR_SAMPLE_LEASED, 1), 2));
+  conform_append(table.writer, 0, 2, 3);
+  assert_woken(&waiter, GEAR_OK);
   conform_close(&table);
 }
