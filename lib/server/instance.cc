@@ -118,7 +118,13 @@ Status Instance::lock(const std::string& path) {
 }
 
 Status Instance::listen(const std::string& path) {
+  // As for the abstract name: the lock is held, so who seems to listen may be a server that was just killed.
   Result<Descriptor> listener = listen_unix(path);
+  int64_t deadline = deadline_after(kAbstractNameWaitNs);
+  while (!listener.ok() && listener.status().code() == GEAR_EADDRINUSE && left_until(deadline) > 0) {
+    usleep(2'000);
+    listener = listen_unix(path);
+  }
   if (!listener.ok()) return listener.status();
   path_listener_ = listener.take();
   path_ = path;
