@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <csignal>
 #include <iostream>
+#include <mutex>
 #include <thread>
 
 #include "common/quantity.h"
@@ -47,6 +48,24 @@ class StopSignalsBlocked {
   sigset_t before_;
 };
 
+// A server that another thread may stop as long as it is there. Any thread.
+class Stoppable {
+ public:
+  explicit Stoppable(Server* server) : server_(server) {}
+  void stop() {
+    std::lock_guard lock(mutex_);
+    if (server_ != nullptr) server_->stop();
+  }
+  void forget() {
+    std::lock_guard lock(mutex_);
+    server_ = nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  Server* server_;
+};
+
 int check_config(const Invocation& invocation) {
   uint64_t bytes = 0;
   for (const DeclaredTable& table : invocation.config.tables) bytes += table.bytes;
@@ -58,13 +77,14 @@ int check_config(const Invocation& invocation) {
 // Serves until a signal, or until the tables could not be made.
 int serve(std::unique_ptr<Server> server, const Config& config, const std::string& socket_path) {
   const ServiceNotifier notifier;
+  Stoppable running(server.get());
   Status started;
   std::thread startup;
   {
     const StopSignalsBlocked blocked;
-    startup = std::thread([&, running = server.get()] {
+    startup = std::thread([&] {
       started = make_tables(socket_path, config.tables, notifier);
-      if (!started.ok()) return running->stop();
+      if (!started.ok()) return running.stop();
       log_info("serving unix:" + socket_path);
       notifier.send("READY=1\nSTATUS=serving unix:" + socket_path);
     });
@@ -78,6 +98,7 @@ int serve(std::unique_ptr<Server> server, const Config& config, const std::strin
     server->run();
   notifier.send("STOPPING=1\nSTATUS=stopping");
   server_to_stop = nullptr;
+  running.forget();
   // First the server, so that a startup that still waits for it ends now.
   server.reset();
   startup.join();

@@ -6,6 +6,7 @@
 # ctest: Notify.StoppingIsSaidOnSigterm -- stopping
 # ctest: Notify.AbstractSocketIsUnderstood -- abstract
 # ctest: Notify.FailedStartIsNeverReady -- failed_start
+# ctest: Notify.SigtermWhileTablesAreMadeEndsCleanAndNeverReady -- stop_during_start
 # ctest: Notify.JournalGetsLevelPrefixes -- journal
 
 import os
@@ -111,6 +112,22 @@ def failed_start(place):
     assert_equal(server.wait(), harness.FAILURE)
     assert_in("declared", server.log())
     assert "READY=1" not in manager.hear_rest()
+
+
+def stop_during_start(place):
+    manager = Manager(place.file("notify"))
+    config = CONFIG.replace("capacity_items = 10", 'capacity_items = "16Mi"')
+    server = place.start("--config", place.file("geard.toml", config), "--memory", "posix",
+                         environment=manager.environment)
+    manager.hear("EXTEND_TIMEOUT_USEC=1800000000")
+    segments = server.open_segments()
+    assert segments
+    assert_equal(server.stop(), harness.OK)
+    assert_equal([path for path in segments if os.path.exists(path)], [])
+    heard = manager.hear_rest()
+    assert "READY=1" not in heard, heard
+    assert_in("STOPPING=1", heard)
+    assert_equal(os.listdir(os.path.dirname(server.socket)), [])
 
 
 def journal(place):
