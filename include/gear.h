@@ -10,8 +10,9 @@
  *     values, and the remedy. Outputs come last and are written only on GEAR_OK.
  *  2. Option structs begin with struct_size and are initialised by their GEAR_..._INIT macro; a zero
  *     field means its default. Fields may be added at the end in later versions.
- *  3. Blocking calls take timeout_ns, in nanoseconds, relative; 0 never blocks. No call waits without
- *     a bound. Calls without a timeout that talk to the server are bounded by the client's
+ *  3. Blocking calls take timeout_ns, in nanoseconds, relative; 0 does not wait for the table to change,
+ *     though a call that has to ask the server may take one round trip, about 1 ms at most. No call
+ *     waits without a bound. Calls without a timeout that talk to the server are bounded by the client's
  *     request_timeout_ns.
  *  4. Client and table handles may be used by several threads at once. A writer or a sampler belongs
  *     to one thread at a time. A batch may be read by several threads; it is released once.
@@ -349,7 +350,8 @@ GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *opti
 /* Appends one step to a lane: exactly one cell for every per-step column, in any order. Returns when the
  * step is in shared memory and its order is fixed. Blocks, up to timeout_ns, only for want of space
  * (limiter, or blocks). Cells are checked in full before anything is stored.
- * Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, ELANE, ESTATE (a reserve is open on this lane),
+ * Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, ELANE, ESTATE (a reserve is open on this lane, or
+ * the episode has its episode_steps_max),
  * ETIMEDOUT, ENOSPC, ECLOSED, EDROPPED, EDISCONNECTED. */
 GEAR_API int gear_writer_append(gear_writer *writer, uint32_t lane, const gear_cell *cells,
                                 size_t cell_count, int64_t timeout_ns);

@@ -4,6 +4,7 @@
 #include <bitset>
 #include <cstring>
 
+#include "base/copy_bytes.h"
 #include "client/text.h"
 
 namespace gear::client {
@@ -35,31 +36,11 @@ bool contiguous(const CellSpec& spec, const gear_cell& cell) {
   return true;
 }
 
-// Sizes that scalars have become one load and one store.
-void copy_cell(char* to, const char* from, uint64_t bytes) {
-  switch (bytes) {
-    case 1:
-      *to = *from;
-      return;
-    case 2:
-      memcpy(to, from, 2);
-      return;
-    case 4:
-      memcpy(to, from, 4);
-      return;
-    case 8:
-      memcpy(to, from, 8);
-      return;
-    default:
-      memcpy(to, from, bytes);
-  }
-}
-
 // The elements from `axis` on, in the column's order; returns where the next go.
 char* copy_strided(const CellSpec& spec, const int64_t* strides, uint32_t axis, const char* from,
                    char* to) {
   if (axis == spec.rank) {
-    copy_cell(to, from, spec.element_bytes);
+    copy_bytes(to, from, spec.element_bytes);
     return to + spec.element_bytes;
   }
   for (int64_t i = 0; i < spec.shape[axis]; ++i) {
@@ -184,7 +165,7 @@ Status CellSpecs::explain_cell(const std::string& tried, const gear_cell& cell, 
 void store_cell(const CellSpec& spec, const gear_cell& cell, char* to) {
   const char* from = static_cast<const char*>(cell.data);
   if (contiguous(spec, cell)) {
-    copy_cell(to, from, spec.cell_bytes);
+    copy_bytes(to, from, spec.cell_bytes);
   } else {
     copy_strided(spec, cell.strides, 0, from, to);
   }
@@ -200,10 +181,10 @@ void store_cells(const CellSpec& spec, const gear_cell& cell, size_t first, size
       to = copy_strided(spec, cell.strides, 0, from, to);
     }
   } else if (step_stride == cell_bytes) {
-    copy_cell(to, from, rows * spec.cell_bytes);
+    copy_bytes(to, from, rows * spec.cell_bytes);
   } else {
     for (size_t row = 0; row < rows; ++row, from += step_stride, to += cell_bytes) {
-      copy_cell(to, from, spec.cell_bytes);
+      copy_bytes(to, from, spec.cell_bytes);
     }
   }
 }

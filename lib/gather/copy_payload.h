@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
+#include "base/copy_bytes.h"
 #include "gather/bring_near.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -26,22 +26,7 @@ namespace gear {
 #if defined(GEAR_COPY_UNSEEN)
 void copy_payload(void* to, const void* from, size_t bytes);
 #else
-inline void copy_payload(void* to, const void* from, size_t bytes) {
-  // Rewards, flags and actions: a call of memcpy would cost more than the copy.
-  switch (bytes) {
-    case 1:
-      memcpy(to, from, 1);
-      return;
-    case 4:
-      memcpy(to, from, 4);
-      return;
-    case 8:
-      memcpy(to, from, 8);
-      return;
-    default:
-      memcpy(to, from, bytes);
-  }
-}
+inline void copy_payload(void* to, const void* from, size_t bytes) { copy_bytes(to, from, bytes); }
 #endif
 
 // Loads the byte at each address, to bring its line near; what is read is not used.

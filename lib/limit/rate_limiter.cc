@@ -23,16 +23,6 @@ bool RateLimiter::may_insert(uint64_t n) const {
   return difference <= limits_.max_diff;
 }
 
-uint64_t RateLimiter::samples_allowed(uint64_t most) const {
-  if (most == 0 || !may_sample(1)) return 0;
-  uint64_t allowed = 1, refused = most + 1;
-  while (refused - allowed > 1) {
-    uint64_t middle = allowed + (refused - allowed) / 2;
-    (may_sample(middle) ? allowed : refused) = middle;
-  }
-  return allowed;
-}
-
 Status check_limiter(const gear_rate_limiter& limits) {
   double s = limits.samples_per_insert;
   if (!std::isfinite(s) || s <= 0) {

@@ -28,8 +28,6 @@ class RateLimiter {
 
   bool may_sample(uint64_t n) const;
   bool may_insert(uint64_t n) const;
-  // How many draws, up to `most`, may be made now.
-  uint64_t samples_allowed(uint64_t most) const;
 
   void inserted(uint64_t n) { counts_.inserts += n; }
   void sampled(uint64_t n) { counts_.samples += n; }

@@ -3,6 +3,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <utility>
+
 namespace gear {
 
 TableMaker::TableMaker() : ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -27,7 +29,7 @@ std::vector<TableMade> TableMaker::collect() {
   uint64_t count;
   [[maybe_unused]] ssize_t ignored = read(ready_.get(), &count, sizeof count);
   std::lock_guard lock(mutex_);
-  return std::move(made_);
+  return std::exchange(made_, {});
 }
 
 void TableMaker::run() {
