@@ -55,10 +55,10 @@ class Channel {
   // enough.
   void submit(Urgency urgency) {
     submissions_.publish_tail();
-    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
+    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency, session_.fence());
   }
   void ring(Urgency urgency) {
-    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency);
+    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency, session_.fence());
   }
 
   // Whether the table still takes steps and gives draws. The word's observer may conclude that

@@ -113,6 +113,7 @@ Status Session::hello(const std::string& client_name, int64_t deadline_ns) {
                                     layout::SegmentKind::kInstance, false);
   if (!map.ok()) return map.status();
   instance_map_ = map.take();
+  fence_ = register_for_fences(instance());
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "layout/instance.h"
 #include "shm/descriptor.h"
 #include "shm/message.h"
+#include "shm/doorbell.h"
 #include "shm/segment.h"
 
 namespace gear::client {
@@ -51,6 +52,8 @@ class Session {
   // EDISCONNECTED, from here on for every call.
   Status lost();
 
+  // Who makes the fence after a record was published to this server.
+  ClientFence fence() const { return fence_; }
   const layout::InstanceSegment* instance() const {
     return static_cast<const layout::InstanceSegment*>(instance_map_.data());
   }
@@ -79,6 +82,7 @@ class Session {
   Descriptor socket_;
   Descriptor doorbell_;
   Mapping instance_map_;
+  ClientFence fence_ = ClientFence::kOwn;
   uint64_t instance_id_ = 0;
   int64_t request_timeout_ns_;
   std::atomic<bool> disconnected_{false};

@@ -20,7 +20,8 @@ constexpr uint64_t hash_values(Values... values) {
 
 inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     kLayoutVersion, sizeof(SegmentHeader), offsetof(SegmentHeader, fingerprint),
-    sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state), sizeof(TableHeader),
+    sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state),
+    offsetof(InstanceSegment, fences_for_clients), sizeof(TableHeader),
     offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, state),
     offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
     sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),

@@ -19,8 +19,12 @@ struct InstanceSegment {
   // Conductor writes, clients read.
   alignas(kContentionBytes) uint32_t conductor_state;
   uint32_t pid;
+  // Constant once the descriptor is handed out. 1: before the conductor sleeps it makes every registered client's fence by
+  // membarrier, so a client that registered needs none of its own after it published a record.
   alignas(kContentionBytes) uint64_t started_ns;
-  uint64_t reserved[7];
+  uint32_t fences_for_clients;
+  uint32_t reserved_fences;
+  uint64_t reserved[6];
 };
 static_assert(sizeof(InstanceSegment) == 3 * kContentionBytes);
 

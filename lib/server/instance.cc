@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "shm/doorbell.h"
 #include "shm/message.h"
 
 namespace gear {
@@ -81,6 +82,7 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
   instance->segment_ = segment.take();
   instance->words()->pid = static_cast<uint32_t>(getpid());
   instance->words()->started_ns = static_cast<uint64_t>(now_ns());
+  instance->words()->fences_for_clients = can_fence_clients() ? 1 : 0;
   instance->segment_.publish_magic();
   return instance;
 }

@@ -18,6 +18,7 @@
 #include "server/requests.h"
 #include "server/session.h"
 #include "server/table_maker.h"
+#include "shm/doorbell.h"
 
 namespace gear {
 namespace {
@@ -168,6 +169,7 @@ void ServerLoop::rest(int64_t idle_ns) {
   // The announcement before the last look: a client that published a record before it saw the announcement is seen here,
   // one that published after it sees the announcement and rings.
   fence_store_before_look();
+  if (instance_->words()->fences_for_clients == 1) fence_clients();
   int64_t timeout = layout::kDrowsyPollNs;
   if (conductor_.poll() > 0) {
     note_work(now_ns());

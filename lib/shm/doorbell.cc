@@ -1,6 +1,7 @@
 #include "shm/doorbell.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,8 +31,14 @@ void wake_client_if_asleep(layout::ChannelHeader* channel) {
   futex_wake(&channel->wake_word);
 }
 
-void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency) {
-  fence_store_before_look();
+void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency,
+                    ClientFence fence) {
+  if (fence == ClientFence::kOwn) {
+    fence_store_before_look();
+  } else {
+    // The compiler's order is enough here, the processor's is the conductor's to make.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
   auto state = static_cast<layout::ConductorState>(peek(instance->conductor_state));
   if (state == layout::ConductorState::kAwake) return;
   if (state == layout::ConductorState::kDrowsy && urgency == Urgency::kCommit) return;
@@ -39,6 +46,22 @@ void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Ur
   // EAGAIN: the counter is full, so the conductor has been told already.
   while (write(doorbell_fd, &one, sizeof one) < 0 && errno == EINTR) {
   }
+}
+
+bool can_fence_clients() {
+  long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  constexpr long kNeeded =
+      MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+  return commands > 0 && (commands & kNeeded) == kNeeded;
+}
+
+void fence_clients() { syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
+
+ClientFence register_for_fences(const layout::InstanceSegment* instance) {
+  bool offered = peek(instance->fences_for_clients) == 1;
+  bool registered =
+      offered && syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return registered ? ClientFence::kConductor : ClientFence::kOwn;
 }
 
 }  // namespace gear

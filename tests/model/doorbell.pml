@@ -78,7 +78,7 @@ active proctype producer() {
      store_tail(pushed)
 #else
      store_tail(pushed);
-#if MUTANT != 1
+#if MUTANT != 1 && !defined(MEMBARRIER)
      producer_fence();
 #endif
      ring_if_asleep()
@@ -106,6 +106,9 @@ active proctype consumer() {
      store_asleep(true);
 #if MUTANT != 2
      consumer_fence();
+#ifdef MEMBARRIER
+     producer_fence();  /* the consumer makes it: at some moment before it goes on, the producer's store has drained */
+#endif
 #endif
      if
 #if MUTANT != 4

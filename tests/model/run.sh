@@ -34,7 +34,7 @@ for model in "$here"/*.pml; do
     echo "$report"
     failed=1
   fi
-  mutants=$(sed -n 's/^# *if MUTANT [!=]= \([0-9]*\)/\1/p' "$model" | sort -un)
+  mutants=$(sed -n 's/^# *if MUTANT [!=]= \([0-9]*\).*/\1/p' "$model" | sort -un)
   caught=0 count=0
   for mutant in $mutants; do
     count=$((count + 1))
