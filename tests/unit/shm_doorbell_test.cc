@@ -151,6 +151,7 @@ class WakeUpStress : public testing::Test {
       jitter.pass();
       announce(&instance_, ConductorState::kAsleep);
       fence_store_before_look();
+      if (fence_ == ClientFence::kConductor) fence_clients();
       if (!take_all()) {
         pollfd entry{bell_.get(), POLLIN, 0};
         if (poll(&entry, 1, kLostAfterMs) == 0) lost_.fetch_add(1);
@@ -169,7 +170,7 @@ class WakeUpStress : public testing::Test {
       producer.push(layout::SubmissionRecord{});
       jitter.pass();
       producer.publish_tail();
-      ring_conductor(&instance_, bell_.get(), Urgency::kAnswer);
+      ring_conductor(&instance_, bell_.get(), Urgency::kAnswer, fence_);
       while (producer.waiting() > 0 && lost_.load() == 0) {
         if (sleep) sleep_until_woken(producer);
       }
@@ -198,12 +199,26 @@ class WakeUpStress : public testing::Test {
   test::Channel channel_{8, 8};
   layout::ChannelHeader* header_ = channel_.header();
   layout::InstanceSegment instance_{};
+  ClientFence fence_ = ClientFence::kOwn;
   Descriptor bell_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::atomic<uint64_t> lost_{0};
 };
 
 TEST_F(WakeUpStress, LosesNoneOfAConductorThatSleepsAtEveryTurn) {
   run(300'000, true, false);
+}
+
+TEST_F(WakeUpStress, LosesNoneOfAConductorThatMakesItsClientsFence) {
+  if (!can_fence_clients()) GTEST_SKIP() << "the kernel has no membarrier for this";
+  instance_.fences_for_clients = 1;
+  fence_ = register_for_fences(&instance_);
+  ASSERT_EQ(fence_, ClientFence::kConductor);
+  run(100'000, true, false);
+}
+
+TEST(Doorbell, LeavesTheFenceToAClientWhoseServerDoesNotOfferIt) {
+  layout::InstanceSegment instance{};
+  EXPECT_EQ(register_for_fences(&instance), ClientFence::kOwn);
 }
 
 TEST_F(WakeUpStress, LosesNoneOfAClientThatSleepsAtEveryTurn) {
