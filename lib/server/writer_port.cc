@@ -31,8 +31,8 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table, uin
   uint32_t open = table->lanes_open();
   if (lanes < 1 || lanes > lanes_max - open) {
     return error(lanes < 1 ? GEAR_EINVAL : GEAR_ELIMIT,
-                 "open writer on \"%s\": %u lanes asked, %u of lanes_max %u are open; create the table with a larger lanes_max, or close writers",
-                 table->name(), lanes, open, lanes_max);
+                 "%u lanes asked, %u of lanes_max %u are open; create the table with a larger lanes_max, or close writers",
+                 lanes, open, lanes_max);
   }
   ChannelPlan plan = writer_plan(lanes);
   Result<Segment> channel = make_channel(plan, instance_id, id, memory);

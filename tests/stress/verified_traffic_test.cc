@@ -219,6 +219,29 @@ int run_sampler(const std::string& endpoint, bool leased, uint32_t prefetch, Tot
   return 0;
 }
 
+// One writer, on as many lanes as the eight had, appends as many steps as the table has items.
+int refill(gear_table* table) {
+  gear_writer* writer = nullptr;
+  gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
+  options.lanes = kWriters * kLanesEach;
+  // The conductor may still be closing what the eight have left.
+  int status = GEAR_OK;
+  for (int64_t settle = deadline_after(kTimeout); left_until(settle) > 0; usleep(10'000)) {
+    status = gear_writer_open(table, &options, &writer);
+    if (status != GEAR_ELIMIT) break;
+  }
+  CHECK_OK(status);
+  LaneOfWriter lanes[kWriters * kLanesEach];
+  for (uint32_t i = 0; i < options.lanes; ++i) lanes[i].id = i;
+  for (uint64_t i = 0; i < kCapacity; ++i) {
+    auto index = static_cast<uint32_t>(i % options.lanes);
+    if (append_step(writer, index, &lanes[index], 1) != 0) return 1;
+  }
+  CHECK_OK(gear_writer_flush(writer, kTimeout, nullptr));
+  CHECK_OK(gear_writer_close(writer));
+  return 0;
+}
+
 double env_number(const char* name, double otherwise) {
   const char* text = getenv(name);
   return text != nullptr ? atof(text) : otherwise;
@@ -261,22 +284,29 @@ TEST(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
   do {
     ASSERT_EQ(gear_table_get_stats(table, &stats), GEAR_OK);
   } while (stats.samples != totals->leased_rows.load() && left_until(settle) > 0);
-  printf("%llu steps (%.1f x capacity), %llu direct and %llu leased rows, %llu cells verified, %llu rows redrawn\n",
+  printf("%llu steps (%.1f x capacity), %llu direct and %llu leased rows, %llu cells verified, %llu rows redrawn, %llu items\n",
          static_cast<unsigned long long>(stats.steps),
          static_cast<double>(stats.steps) / static_cast<double>(kCapacity),
          static_cast<unsigned long long>(totals->direct_rows.load()),
          static_cast<unsigned long long>(totals->leased_rows.load()),
          static_cast<unsigned long long>(totals->cells.load()),
-         static_cast<unsigned long long>(totals->redrawn.load()));
+         static_cast<unsigned long long>(totals->redrawn.load()),
+         static_cast<unsigned long long>(stats.items));
   EXPECT_GE(stats.inserts, kCapacity * 20);
   EXPECT_EQ(stats.steps, totals->steps.load());
   EXPECT_EQ(stats.inserts, stats.steps);
-  EXPECT_EQ(stats.items, kCapacity);
+  // Leases of a sampler that got no processor can pin every block there is; items are then evicted below capacity.
+  EXPECT_LE(stats.items, kCapacity);
   EXPECT_EQ(stats.items, stats.inserts - stats.deletes);
   EXPECT_EQ(stats.evictions, stats.deletes);
   EXPECT_EQ(stats.samples, totals->leased_rows.load());
   EXPECT_GT(totals->direct_rows.load(), 0u);
   EXPECT_GT(totals->leased_rows.load(), 0u);
+
+  // All leases are back: no block was lost if the table can be filled to the brim again.
+  ASSERT_EQ(refill(table), 0);
+  ASSERT_EQ(gear_table_get_stats(table, &stats), GEAR_OK);
+  EXPECT_EQ(stats.items, kCapacity);
   EXPECT_EQ(gear_close(client), GEAR_OK);
 }
 
