@@ -74,6 +74,7 @@ typedef enum gear_status {
   GEAR_ESTALE = -204,    /* key, lease or batch of an earlier generation */
   GEAR_ESTATE = -205,    /* calls in an order that has no meaning (advance without reserve, ...) */
   GEAR_EBUSY = -206,     /* every batch of the sampler is held; release one */
+  GEAR_EEPOCH = -207,    /* the epoch is over; gear_sampler_begin_epoch begins another */
 
   /* 3xx: something ran out. */
   GEAR_ENOMEM = -300,    /* memory of this process or of the server */
@@ -168,6 +169,7 @@ typedef enum gear_dtype {
 
 /* Column flags. */
 #define GEAR_COLUMN_PER_EPISODE 1u /* one cell an episode, given by gear_writer_episode_cells */
+#define GEAR_COLUMN_OPTIONAL 2u    /* a step may come without it: zeros, and false in the mask */
 
 typedef struct gear_column_options {
   uint32_t struct_size;
@@ -194,9 +196,39 @@ typedef enum gear_selector {
   GEAR_SELECT_DEFAULT = 0,    /* sampler: uniform; remover: fifo */
   GEAR_SELECT_UNIFORM = 1,    /* O(1) */
   GEAR_SELECT_FIFO = 2,       /* oldest inserted first; O(1) */
-  GEAR_SELECT_PRIORITIZED = 3 /* P(i) proportional to (p_i + epsilon)^alpha; O(log n).
+  GEAR_SELECT_PRIORITIZED = 3, /* P(i) proportional to (p_i + epsilon)^alpha; O(log n).
                                  Schaul et al., Prioritized Experience Replay, ICLR 2016, eq. 1 */
+  GEAR_SELECT_LIFO = 4,       /* newest inserted first; O(1) */
+  GEAR_SELECT_MAX_HEAP = 5,   /* largest priority first; equal ones least recently inserted or updated
+                                 first; O(log n) */
+  GEAR_SELECT_MIN_HEAP = 6,   /* smallest priority first; ties as max_heap */
+  GEAR_SELECT_TOP_K = 7,      /* uniform over the `top_k` items of largest priority; O(log n) */
+  GEAR_SELECT_RECENCY = 8,    /* P proportional to 2^(-age / half_life), age in insertions since; O(log n) */
+  GEAR_SELECT_MIXTURE = 9     /* one of the table's named selectors, by their proportions. Sampler only */
 } gear_selector;
+
+/* A selector beside the table's sampler, under a name: for samplers that ask for it by that name, and for
+ * GEAR_SELECT_MIXTURE, whose draws come from the named ones in their proportions. */
+#define GEAR_SELECTORS_MAX 4
+typedef struct gear_selector_options {
+  uint32_t struct_size;
+  uint32_t selector; /* gear_selector; not mixture */
+  const char *name;  /* 1 to 31 bytes, unique in the table */
+  double proportion; /* of a mixture's draws: relative to the others'; 0: only drawn by name */
+  double alpha;      /* prioritized; as priority_alpha and priority_epsilon of the table */
+  double epsilon;
+  double half_life;  /* recency: insertions; > 0 */
+  uint32_t top_k;    /* top_k: >= 1 */
+  uint32_t reserved;
+} gear_selector_options;
+#define GEAR_SELECTOR_OPTIONS_INIT {sizeof(gear_selector_options), 0, NULL, 0.0, 0.0, 0.0, 0.0, 0, 0}
+
+/* The priority that a new item takes unless its writer gives one. */
+typedef enum gear_new_priority {
+  GEAR_NEW_PRIORITY_LIFETIME_MAX = 0, /* the largest raw priority ever seen, 1 when none */
+  GEAR_NEW_PRIORITY_TABLE_MAX = 1     /* the largest raw priority now in the table, 1 when none; costs an
+                                         index of 24 bytes an item */
+} gear_new_priority;
 
 /* Admits n draws when        size >= min_size and inserts*s - samples - n >= min_diff,
  * admits n insertions when   size + n <= min_size or (inserts + n)*s - samples <= max_diff,
@@ -243,7 +275,7 @@ typedef struct gear_table_options {
   uint32_t short_episodes; /* sequence: an episode shorter than item_length gives 0 one short item,
                               1 none */
   uint32_t sampler;        /* gear_selector */
-  uint32_t remover;        /* gear_selector; uniform or fifo */
+  uint32_t remover;        /* gear_selector; not top_k, recency or mixture */
   double priority_alpha;   /* prioritized: exponent; default 0.6; see GEAR_ALPHA_ZERO */
   double priority_epsilon; /* prioritized: added to every priority; default 0 */
   uint32_t max_times_sampled; /* the draw that reaches it removes the item; 0 is without limit */
@@ -268,10 +300,23 @@ typedef struct gear_table_options {
   uint32_t lock;       /* gear_want; mlock in the server */
   int32_t numa_node;   /* -1: no binding; else bind, and fail where that cannot be done */
   uint32_t lease_timeout_ms; /* leased draws: how long a batch may be held; default 60 s */
+
+  /* More of what is drawn. */
+  const gear_selector_options *selectors; /* named ones, at most GEAR_SELECTORS_MAX */
+  uint32_t selector_count;
+  uint32_t top_k;          /* sampler top_k */
+  double half_life;        /* sampler recency: insertions */
+  uint64_t capacity_bytes; /* of the items' steps together, each item counted whole; the remover makes
+                              room beyond; 0 is without limit. Where neither capacity_steps nor
+                              episode_steps_max is given, it also sizes the storage */
+  uint32_t new_priority;   /* gear_new_priority */
+  uint32_t table_weights;  /* 1: keeps what GEAR_NORMALISE_TABLE needs; an index of 24 bytes an item */
+  uint32_t versions;       /* 1: items carry the version of gear_writer_set_version; 8 bytes an item */
+  uint32_t prompt_groups_max; /* prompt groups that may be incomplete at one time; default 0: none */
 } gear_table_options;
 #define GEAR_TABLE_OPTIONS_INIT                                                                  \
   {sizeof(gear_table_options), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0, \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, NULL, 0, 0, 0.0, 0, 0, 0, 0, 0}
 
 /* priority_alpha 0 means the default; this asks for alpha 0 (every nonzero priority alike). */
 #define GEAR_ALPHA_ZERO (-1.0)
@@ -279,6 +324,9 @@ typedef struct gear_table_options {
 /* Sets sampler, remover, limiter and max_times_sampled of *options to a bounded FIFO queue: every item
  * is drawn once, in order; at most `capacity` items wait, the next insertion blocks. EINVAL. */
 GEAR_API int gear_table_options_queue(uint64_t capacity, gear_table_options *options);
+
+/* The same, newest first: a bounded stack. EINVAL. */
+GEAR_API int gear_table_options_stack(uint64_t capacity, gear_table_options *options);
 
 /* Creates a table and opens it. Its memory is allocated before the call returns: shortage is ENOSPC
  * here and never a fault later. Blocks while memory is allocated (bound: request_timeout_ns).
@@ -309,6 +357,15 @@ GEAR_API int gear_table_close(gear_table *table);
  * limiter starts anew. */
 GEAR_API int gear_table_reset(gear_table *table);
 
+/* Changes the rate limiter of a table in use; its counts go on. Who waits is looked at again at once.
+ * Errors: EINVAL; ESTATE when the new limits count draws while direct samplers, which are not
+ * counted, are open. */
+GEAR_API int gear_table_retune(gear_table *table, const gear_rate_limiter *limiter);
+
+/* The version that items are measured against by gear_sampler_options.version_lag: that of the policy now
+ * in training. Never goes down. Errors: ESTATE when the table was not created with versions. */
+GEAR_API int gear_table_set_version(gear_table *table, uint64_t version);
+
 /* Removes the table by name. Waiters, and later calls of those who have it open, answer EDROPPED; memory
  * returns to the system when the last of them detaches. Errors: ENOTFOUND, ENAME. */
 GEAR_API int gear_table_drop(gear_client *client, const char *name);
@@ -320,8 +377,22 @@ typedef struct gear_writer gear_writer;
 typedef struct gear_writer_options {
   uint32_t struct_size;
   uint32_t lanes; /* streams of steps, one per environment; default 1. The writer numbers them from 0 */
+  const uint64_t *lane_names; /* [lanes], or NULL: names that outlive the writer. A name is open once in a
+                                 table */
+  uint32_t take_over; /* 1: a lane name that is open elsewhere is taken over: its open episode ends as
+                         truncated at the last admitted step, and what its former writer appends to it
+                         from then on is refused with ESTALE. 0: ELIMIT */
+  uint32_t autoreset; /* gear_autoreset; what gear_writer_append_vector makes of ends */
 } gear_writer_options;
-#define GEAR_WRITER_OPTIONS_INIT {sizeof(gear_writer_options), 0}
+#define GEAR_WRITER_OPTIONS_INIT {sizeof(gear_writer_options), 0, NULL, 0, 0}
+
+/* The styles in which vector environments begin the next episode (gymnasium.vector.AutoresetMode). */
+typedef enum gear_autoreset {
+  GEAR_AUTORESET_DISABLED = 0, /* the caller resets; every vector step is a step of every lane that takes part */
+  GEAR_AUTORESET_NEXT_STEP = 1, /* the call after an end resets: for lanes that ended it carries no step */
+  GEAR_AUTORESET_SAME_STEP = 2  /* the call that ends also resets: the observation after it belongs to the
+                                   next episode, the final one comes apart */
+} gear_autoreset;
 
 /* One column's value for one step, or for n steps (append_many: shape as of one step, the data of step
  * i at data + i * step_stride). dtype, rank and shape must be the column's. */
@@ -363,6 +434,31 @@ GEAR_API int gear_writer_append_many(gear_writer *writer, uint32_t lane, const g
                                      size_t cell_count, size_t step_count, int64_t timeout_ns,
                                      size_t *accepted);
 
+/* One step of every lane of a writer, as a vector environment gives it. Arrays begin with the axis of the
+ * lanes: cells are [lanes, cell shape...], rank and shape as of one lane's cell; lane i is at
+ * data + i * step_stride. */
+typedef struct gear_vector_step {
+  uint32_t struct_size;
+  uint32_t cell_count;
+  const gear_cell *cells;     /* of the step: exactly one for every per-step column */
+  const uint8_t *terminated;  /* [lanes]: nonzero where this step ended the episode; NULL: nowhere */
+  const uint8_t *truncated;   /* [lanes]; a lane both terminated and truncated is terminated */
+  const uint8_t *skip;        /* [lanes]: nonzero where the lane takes no part; NULL: nowhere */
+  const gear_cell *final_cells; /* final observations, for any subset of the columns; read for lanes
+                                   that end */
+  uint32_t final_cell_count;
+  uint32_t reserved;
+} gear_vector_step;
+#define GEAR_VECTOR_STEP_INIT {sizeof(gear_vector_step), 0, NULL, NULL, NULL, NULL, NULL, 0, 0}
+
+/* Appends one step to every lane of the writer in one call and ends the episodes that are marked. With
+ * autoreset next_step a lane that ended in the call before takes no part in this one. The three styles of
+ * autoreset give the same stored episodes. Cells are checked in full before anything is stored.
+ * On ETIMEDOUT, ENOSPC, ECLOSED and EDROPPED *accepted (may be NULL; written here also on failure) is how many leading
+ * lanes were dealt with: call again with `skip` set for those. Otherwise as gear_writer_append. */
+GEAR_API int gear_writer_append_vector(gear_writer *writer, const gear_vector_step *step,
+                                       int64_t timeout_ns, uint32_t *accepted);
+
 /* Append without a copy: reserve gives, for every column of the table in order, where the next step's
  * cell is to be written (C-contiguous; NULL for per-episode columns); advance appends what was written.
  * cells has column_count entries. A second reserve on the lane gives the same places again. */
@@ -393,6 +489,18 @@ GEAR_API int gear_writer_item(gear_writer *writer, uint32_t lane, uint32_t lengt
  * returns to the default: the largest raw priority the table has seen, 1 when none. */
 GEAR_API int gear_writer_set_priority(gear_writer *writer, uint32_t lane, const double *priority,
                                       int64_t timeout_ns);
+
+/* Tables with versions: the version that the items made by the lane's coming steps carry, until changed. */
+GEAR_API int gear_writer_set_version(gear_writer *writer, uint32_t lane, uint64_t version,
+                                     int64_t timeout_ns);
+
+/* Tables with prompt_groups_max: the items that the lane makes from now on are members of a prompt group of
+ * `size` items, from any lanes and writers; size 0 ends membership. Members are hidden until the group has
+ * all of them; then all become drawable at one moment. An incomplete group whose members can come no more
+ * (a lane that owes one has closed), or that stands in the way of new steps, is dropped and counted.
+ * Errors: EINVAL (size over capacity_items), ESTATE (a table without prompt groups). */
+GEAR_API int gear_writer_set_prompt_group(gear_writer *writer, uint32_t lane, uint64_t group,
+                                          uint32_t size, int64_t timeout_ns);
 
 /* Returns when every accepted step is admitted: drawable, and safe from any process's death. On ETIMEDOUT
  * *waiting (may be NULL; written here also on failure) is how many steps are not admitted yet. */
@@ -429,8 +537,29 @@ typedef struct gear_window {
                          steps as the longest item the table allows. Per-episode columns: 1 */
   uint32_t fill;      /* gear_fill */
   uint32_t reserved;
+  uint32_t compute;   /* gear_compute */
+  uint32_t steps;     /* n-step: n, >= 1 */
+  double discount;    /* n-step: g, 0 to 1; there is no default */
+  uint32_t burn_in;   /* of the window's steps, how many leading ones are only there to warm up recurrent
+                         state: see gear_tensor.loss_mask */
+  uint32_t reserved_burn_in;
 } gear_window;
-#define GEAR_WINDOW_INIT {sizeof(gear_window), 0, NULL, NULL, 0, 0, 0, 0}
+#define GEAR_WINDOW_INIT {sizeof(gear_window), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0.0, 0, 0}
+
+/* Windows that show no stored cell but what follows from the steps. column is NULL, and name required,
+ * but for the n-step return, whose column is that of the rewards (f32 or f64, rank 0). */
+typedef enum gear_compute {
+  GEAR_COMPUTE_NONE = 0,
+  GEAR_COMPUTE_STEP = 1,       /* u32: number of the step in its episode, from 0 */
+  GEAR_COMPUTE_IS_FIRST = 2,   /* bool: step 0 of its episode */
+  GEAR_COMPUTE_IS_LAST = 3,    /* bool: the episode ended after this step, either way */
+  GEAR_COMPUTE_TERMINATED = 4, /* bool */
+  GEAR_COMPUTE_TRUNCATED = 5,  /* bool */
+  GEAR_COMPUTE_NSTEP_RETURN = 6, /* dtype of the column: sum over k < n of g^k r(t+k), stopped at the
+                                    episode's end (Sutton and Barto, 2018, section 7.1) */
+  GEAR_COMPUTE_NSTEP_STEPS = 7, /* u32: how many rewards were summed, m */
+  GEAR_COMPUTE_NSTEP_BOOTSTRAP = 8 /* f32: factor of the value beyond: 0 after terminated, else g^m */
+} gear_compute;
 
 typedef enum gear_sample_mode {
   GEAR_SAMPLE_AUTO = 0,   /* direct where the table allows it */
@@ -445,13 +574,30 @@ typedef enum gear_anchor {
   GEAR_ANCHOR_FIRST = 1,
   GEAR_ANCHOR_RANDOM_START = 2, /* uniform over [0, max(T-K, 0)], K the longest fixed window, T the item's
                                    length */
-  GEAR_ANCHOR_RANDOM_STEP = 3   /* uniform over [0, T) */
+  GEAR_ANCHOR_RANDOM_STEP = 3,  /* uniform over [0, T) */
+  GEAR_ANCHOR_EVERY_STEP = 4    /* epoch order only: every step of every item is drawn, once an epoch */
 } gear_anchor;
+
+/* The order of draws. */
+typedef enum gear_order {
+  GEAR_ORDER_SELECTOR = 0, /* the selector's */
+  GEAR_ORDER_EPOCH = 1     /* without replacement over a table that does not change: each item (or step,
+                              see GEAR_ANCHOR_EVERY_STEP) once an epoch, in a random order that follows from
+                              seed and epoch, split among the ranks. Direct mode */
+} gear_order;
 
 typedef enum gear_normalise {
   GEAR_NORMALISE_BATCH = 0, /* weights divided by the batch's largest */
-  GEAR_NORMALISE_NONE = 1
+  GEAR_NORMALISE_NONE = 1,
+  GEAR_NORMALISE_TABLE = 2  /* divided by the largest in the table; prioritized: a table with table_weights */
 } gear_normalise;
+
+/* What becomes of drawn items whose version is below the table's less version_lag. */
+typedef enum gear_version_policy {
+  GEAR_VERSION_ANY = 0,  /* nothing: every version is drawn */
+  GEAR_VERSION_SKIP = 1, /* not drawn; a group counts them as skipped and does not come back to them */
+  GEAR_VERSION_DROP = 2  /* removed from the table; leased mode */
+} gear_version_policy;
 
 typedef struct gear_sampler_options {
   uint32_t struct_size;
@@ -469,9 +615,23 @@ typedef struct gear_sampler_options {
   double beta;              /* weights are (N * P(i))^-beta; default 0: all 1 */
   uint32_t normalise;       /* gear_normalise */
   uint32_t reserved;
+  const char *selector;     /* name of one of the table's selectors; default the table's sampler */
+  const char *group;        /* consumer group, 1 to 63 bytes: its samplers together see every item once, in order of
+                               insertion; release acknowledges. Made by the first who names it. Leased mode */
+  uint32_t group_from;      /* a new group begins 0 with the oldest item, 1 with the next inserted */
+  uint32_t unique;          /* 1: no item twice in a batch; when the table has fewer than asked, all it has */
+  uint32_t order;           /* gear_order */
+  uint32_t rank;            /* epoch order: this reader's share is rank of world */
+  uint32_t world;           /* default 1 */
+  uint32_t version_policy;  /* gear_version_policy */
+  uint64_t version_lag;     /* k */
+  uint32_t background;      /* batches that a thread of this client fills ahead; default 0: no thread.
+                               Their rows are background_rows; a gear_sample of another size is EINVAL */
+  uint32_t background_rows;
 } gear_sampler_options;
-#define GEAR_SAMPLER_OPTIONS_INIT \
-  {sizeof(gear_sampler_options), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0.0, 0, 0}
+#define GEAR_SAMPLER_OPTIONS_INIT                                                            \
+  {sizeof(gear_sampler_options), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0.0, 0, 0, NULL, NULL, 0, 0, \
+   0, 0, 0, 0, 0, 0, 0}
 
 /* options may be NULL. Errors: EINVAL, ENOCOLUMN, EDUPLICATE, EWINDOW, EUNSUPPORTED (direct asked where the table does
  * not allow it), ELIMIT, EMFILE, ENOMEM, ECLOSED, EDROPPED. */
@@ -483,6 +643,30 @@ GEAR_API int gear_sampler_open(gear_table *table, const gear_sampler_options *op
  * Errors: EINVAL (rows 0 or over batch_rows_max), EBUSY, ETIMEDOUT, ECLOSED, EDROPPED, EDISCONNECTED. */
 GEAR_API int gear_sample(gear_sampler *sampler, uint32_t rows, int64_t timeout_ns,
                          gear_batch **batch);
+
+/* Where gear_sample_into puts one window. */
+typedef struct gear_destination {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *data;          /* [rows, length, cell shape...]; each step's cell is contiguous. NULL: the batch's own
+                          memory, as gear_sample */
+  int64_t row_stride;  /* bytes; 0: length * step_stride */
+  int64_t step_stride; /* bytes; 0: one cell */
+} gear_destination;
+#define GEAR_DESTINATION_INIT {sizeof(gear_destination), 0, NULL, 0, 0}
+
+/* gear_sample into the caller's memory: one destination for each window, in their order. The batch carries
+ * keys, masks and the rest; its tensors point to the caller's memory, which must stay until it is released.
+ * On failure the destinations may hold parts of rows. Errors: as gear_sample; EINVAL (strides under a
+ * cell or that overlap); ECOUNT. */
+GEAR_API int gear_sample_into(gear_sampler *sampler, uint32_t rows, int64_t timeout_ns,
+                              const gear_destination *destinations, size_t count,
+                              gear_batch **batch);
+
+/* Epoch order: begins epoch `epoch` (any number; the same one gives the same order again). *rows (may be NULL) is
+ * how many rows this rank's share has; the last batch may be shorter, and gear_sample then answers EEPOCH. A table that
+ * changed during the epoch: ESTATE. */
+GEAR_API int gear_sampler_begin_epoch(gear_sampler *sampler, uint64_t epoch, uint64_t *rows);
 
 typedef struct gear_sampler_stats {
   uint32_t struct_size;
@@ -515,7 +699,8 @@ typedef struct gear_tensor {
   const uint8_t *mask;    /* [rows, length]: 1 where a step exists, 0 where it is padding */
   const uint32_t *lengths; /* [rows]: how many steps exist in the window */
   uint32_t length;        /* steps a row */
-  uint32_t reserved;
+  uint32_t burn_in;       /* of them, see gear_window */
+  const uint8_t *loss_mask; /* [rows, length]: mask with the burn-in steps 0; NULL when burn_in is 0 */
 } gear_tensor;
 
 /* Everything of a batch agrees by row index; rows are in the order drawn. A batch stays valid and
@@ -536,6 +721,15 @@ GEAR_API const float *gear_batch_weights(const gear_batch *batch);
 GEAR_API const uint32_t *gear_batch_times_sampled(const gear_batch *batch);
 GEAR_API const uint32_t *gear_batch_item_lengths(const gear_batch *batch);
 GEAR_API const uint32_t *gear_batch_anchors(const gear_batch *batch);
+
+/* [rows] each; NULL where the sampler has no group, or the table no versions. redelivered: 1 when a consumer
+ * of the group had this item before and did not acknowledge it. version: that of the item. */
+GEAR_API const uint8_t *gear_batch_redelivered(const gear_batch *batch);
+GEAR_API const uint64_t *gear_batch_versions(const gear_batch *batch);
+
+/* Consumer groups: ends the batch without an acknowledgement; its items are delivered again, at once.
+ * Errors: ESTALE; ESTATE when the sampler has no group. */
+GEAR_API int gear_batch_reject(gear_batch *batch);
 
 /* Ends the batch. ESTALE when it was released before; also when a lease of it had expired (the rows read
  * were right all the same). */
@@ -561,6 +755,13 @@ GEAR_API int gear_update_priorities(gear_table *table, const uint64_t *keys,
                                     gear_items_result *result);
 GEAR_API int gear_delete_items(gear_table *table, const uint64_t *keys, size_t count,
                                int64_t timeout_ns, gear_items_result *result);
+
+/* Priority of a sequence from the errors of its steps: eta * max|d| + (1 - eta) * mean|d|.
+ * (Kapturowski et al., Recurrent Experience Replay in Distributed RL, ICLR 2019, section 2.3.)
+ * errors [rows, length], row i of which has lengths[i] valid leading steps (NULL: all); priorities [rows]. A row
+ * without steps gets 0. EINVAL when eta is outside 0 to 1. Any thread; O(rows * length). */
+GEAR_API int gear_sequence_priorities(const float *errors, size_t rows, size_t length,
+                                      const uint32_t *lengths, double eta, double *priorities);
 
 /* ------------------------------------------------------------------ 8. introspection */
 
@@ -606,10 +807,18 @@ typedef struct gear_table_info {
   uint64_t data_bytes;      /* shared memory: steps */
   uint32_t memory;          /* gear_memory */
   uint32_t direct;          /* 1 when direct sampling is allowed */
+  uint64_t capacity_bytes;
+  double half_life;
+  uint32_t top_k;
+  uint32_t selector_count;  /* named ones */
+  uint32_t new_priority;    /* gear_new_priority */
+  uint32_t table_weights;
+  uint32_t versions;
+  uint32_t prompt_groups_max;
 } gear_table_info;
 #define GEAR_TABLE_INFO_INIT                                                                       \
   {sizeof(gear_table_info), 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0,   \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0}
 
 typedef struct gear_table_stats {
   uint32_t struct_size;
@@ -624,14 +833,39 @@ typedef struct gear_table_stats {
   uint64_t blocks_free;
   uint64_t lanes_open;
   double priority_max; /* largest raw priority seen */
+  uint64_t bytes;      /* of the steps of the items in the table, each item counted whole */
+  uint64_t version;    /* see gear_table_set_version */
+  uint64_t items_hidden; /* members of incomplete prompt groups; not in `items` */
+  uint64_t prompt_groups_dropped; /* incomplete ones */
+  uint64_t items_rejected; /* asked for and not made, because they broke a rule of the table */
 } gear_table_stats;
-#define GEAR_TABLE_STATS_INIT {sizeof(gear_table_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0}
+#define GEAR_TABLE_STATS_INIT \
+  {sizeof(gear_table_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0}
+
+typedef struct gear_group_stats {
+  uint32_t struct_size;
+  uint32_t consumers;    /* samplers of the group that are open */
+  uint64_t lag;          /* items in the table that the group has still to see */
+  uint64_t in_flight;    /* drawn, not acknowledged */
+  uint64_t delivered;    /* draws handed out, redeliveries among them */
+  uint64_t acknowledged;
+  uint64_t redelivered;
+  uint64_t missed;       /* removed from the table before the group saw them */
+  uint64_t skipped;      /* too old, see gear_version_policy */
+} gear_group_stats;
+#define GEAR_GROUP_STATS_INIT {sizeof(gear_group_stats), 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* Read from shared memory: no round trip, any thread. Strings live as long as the table handle. */
 GEAR_API int gear_table_describe(const gear_table *table, gear_table_info *info);
 GEAR_API int gear_table_column(const gear_table *table, uint32_t index, gear_column_info *column);
 GEAR_API int gear_table_column_index(const gear_table *table, const char *name, uint32_t *index);
 GEAR_API int gear_table_get_stats(const gear_table *table, gear_table_stats *stats);
+
+/* Consumer groups of a table. One round trip each. list: in order of creation, name(i, user) for each. drop: its
+ * samplers answer EDROPPED; what they hold stays readable. Errors: ENOTFOUND, ENAME. */
+GEAR_API int gear_group_get_stats(gear_table *table, const char *group, gear_group_stats *stats);
+GEAR_API int gear_group_list(gear_table *table, void (*name)(const char *name, void *user), void *user);
+GEAR_API int gear_group_drop(gear_table *table, const char *group);
 
 /* Names of the server's tables, in order of creation: name(i, user) is called for each. */
 GEAR_API int gear_table_list(gear_client *client, void (*name)(const char *name, void *user),

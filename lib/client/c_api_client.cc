@@ -33,7 +33,7 @@ int gear_get_server_info(gear_client* client, gear_server_info* info) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(client)));
     GEAR_TRY(need(info, "gear_get_server_info", "info"));
-    GEAR_TRY(check_struct_out("gear_server_info", info->struct_size, sizeof *info));
+    GEAR_TRY(check_writable("gear_server_info", info));
     Result<Reply> reply = behind(client)->session().ask(layout::ControlOp::kServerInfo, nullptr, 0);
     if (!reply.ok()) return within("server info", reply.status());
     layout::ServerInfoReply told;

@@ -43,6 +43,14 @@ gear_table_info describe(const layout::TableHeader& header) {
   info.data_bytes = header.data_bytes;
   info.memory = header.memory;
   info.direct = header.direct_allowed;
+  info.capacity_bytes = header.capacity_bytes;
+  info.half_life = header.indexes[header.sampler_index].half_life;
+  info.top_k = header.indexes[header.sampler_index].top_k;
+  info.selector_count = header.named_count;
+  info.new_priority = header.new_priority;
+  info.table_weights = header.table_weights;
+  info.versions = header.versions_offset != 0 ? 1 : 0;
+  info.prompt_groups_max = header.prompt_groups_max;
   return info;
 }
 
@@ -61,6 +69,11 @@ gear_table_stats read_stats(const layout::TableHeader& header) {
   stats.blocks_free = peek(counters.blocks_free);
   stats.lanes_open = peek(counters.lanes_open);
   stats.priority_max = peek(counters.priority_max);
+  stats.bytes = peek(counters.bytes);
+  stats.version = peek(counters.version);
+  stats.items_hidden = peek(counters.items_hidden);
+  stats.prompt_groups_dropped = peek(counters.prompt_groups_dropped);
+  stats.items_rejected = peek(counters.items_rejected);
   return stats;
 }
 

@@ -14,7 +14,7 @@ Status change_items(const char* tried, gear_table* table, const uint64_t* keys,
                     const double* priorities, size_t count, int64_t timeout_ns,
                     gear_items_result* result) {
   if (result != nullptr) {
-    GEAR_TRY(check_struct_out("gear_items_result", result->struct_size, sizeof *result));
+    GEAR_TRY(check_writable("gear_items_result", result));
   }
   gear_items_result known;
   Status status = behind(table)->items().change(keys, priorities, count, timeout_ns, &known);

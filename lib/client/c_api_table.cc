@@ -22,6 +22,23 @@ Status hand_over(gear_client* client, Result<std::unique_ptr<Table>> opened, gea
 // The largest capacity whose every smaller number a double holds.
 constexpr uint64_t kQueueCapacityMax = uint64_t{1} << 53;
 
+// Every item is drawn once, in the order of `selector`; at most `capacity` wait.
+Status bound_waiting_items(const char* tried, gear_selector selector, uint64_t capacity,
+                           gear_table_options* options) {
+  GEAR_TRY(need(options, tried, "options"));
+  gear_table_options known;
+  GEAR_TRY(read_struct("gear_table_options", options, &known));
+  if (capacity < 1 || capacity > kQueueCapacityMax) {
+    return error(GEAR_EINVAL, "%s: capacity %llu; give 1 to 2^53", tried,
+                 static_cast<unsigned long long>(capacity));
+  }
+  options->sampler = selector;
+  options->remover = selector;
+  options->max_times_sampled = 1;
+  options->limiter = {1.0, 1, 0.0, static_cast<double>(capacity)};
+  return {};
+}
+
 }  // namespace
 
 int gear_rate_limiter_min_size(int64_t min_size, gear_rate_limiter* limiter) {
@@ -41,17 +58,13 @@ int gear_rate_limiter_ratio(double samples_per_insert, int64_t min_size, double 
 
 int gear_table_options_queue(uint64_t capacity, gear_table_options* options) {
   return guarded([&]() -> Status {
-    GEAR_TRY(need(options, "gear_table_options_queue", "options"));
-    GEAR_TRY(check_struct_in("gear_table_options", options, options->struct_size, sizeof *options));
-    if (capacity < 1 || capacity > kQueueCapacityMax) {
-      return error(GEAR_EINVAL, "queue of capacity %llu; give 1 to 2^53",
-                   static_cast<unsigned long long>(capacity));
-    }
-    options->sampler = GEAR_SELECT_FIFO;
-    options->remover = GEAR_SELECT_FIFO;
-    options->max_times_sampled = 1;
-    options->limiter = {1.0, 1, 0.0, static_cast<double>(capacity)};
-    return {};
+    return bound_waiting_items("gear_table_options_queue", GEAR_SELECT_FIFO, capacity, options);
+  });
+}
+
+int gear_table_options_stack(uint64_t capacity, gear_table_options* options) {
+  return guarded([&]() -> Status {
+    return bound_waiting_items("gear_table_options_stack", GEAR_SELECT_LIFO, capacity, options);
   });
 }
 

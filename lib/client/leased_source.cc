@@ -135,7 +135,7 @@ void LeasedSource::withdraw() {
 // run.
 Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns) {
   CompletionConsumer& draws = channel_.completions();
-  uint64_t first = draws.look(0).draw.lease;
+  uint64_t first = draws.head();
   bool more_ready = draws.available() >= 2 * uint64_t{count};
   // Before the conductor's own clock is read, so this end never takes a lease for longer than it
   // is.

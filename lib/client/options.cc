@@ -20,10 +20,11 @@ Status refused(const char* what, uint32_t given_bytes, size_t known_bytes, const
 }  // namespace
 
 Status check_struct_in(const char* what, const void* given, uint32_t given_bytes,
-                       size_t known_bytes) {
-  if (given_bytes < known_bytes || given_bytes > known_bytes + kGrowthMax) {
+                       size_t first_bytes, size_t known_bytes) {
+  if (given_bytes < first_bytes || given_bytes > known_bytes + kGrowthMax) {
     return refused(what, given_bytes, known_bytes, "");
   }
+  if (given_bytes <= known_bytes) return {};
   const char* bytes = static_cast<const char*>(given);
   bool unknown_asked =
       std::any_of(bytes + known_bytes, bytes + given_bytes, [](char byte) { return byte != 0; });
@@ -33,8 +34,9 @@ Status check_struct_in(const char* what, const void* given, uint32_t given_bytes
   return {};
 }
 
-Status check_struct_out(const char* what, uint32_t given_bytes, size_t known_bytes) {
-  if (given_bytes < known_bytes || given_bytes > known_bytes + kGrowthMax) {
+Status check_struct_out(const char* what, uint32_t given_bytes, size_t first_bytes,
+                        size_t known_bytes) {
+  if (given_bytes < first_bytes || given_bytes > known_bytes + kGrowthMax) {
     return refused(what, given_bytes, known_bytes, "");
   }
   return {};

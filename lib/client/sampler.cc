@@ -30,7 +30,8 @@ Result<std::unique_ptr<Sampler>> Sampler::open(Table& table, const gear_sampler_
   if (!batches.ok()) return within(purpose, batches.status());
 
   layout::SamplerOpenRequest request{table.id(),     asked.seed,           asked.direct ? 1u : 0u,
-                                     asked.prefetch, asked.batch_rows_max, asked.batches_max};
+                                     asked.prefetch, asked.batch_rows_max, asked.batches_max,
+                                     table.header().sampler_index, 0, 0, 0, 0, {}};
   Result<std::unique_ptr<Channel>> channel = Channel::open(
       table.session(), layout::ControlOp::kSamplerOpen, request, purpose, &table.header());
   if (!channel.ok()) return channel.status();

@@ -49,6 +49,16 @@ const char* name_of(ControlOp op) {
       return "close channel";
     case ControlOp::kServerInfo:
       return "server info";
+    case ControlOp::kTableRetune:
+      return "retune table";
+    case ControlOp::kTableVersion:
+      return "set version of table";
+    case ControlOp::kGroupStats:
+      return "group stats";
+    case ControlOp::kGroupList:
+      return "list groups";
+    case ControlOp::kGroupDrop:
+      return "drop group";
     case ControlOp::kGoodbye:
       return "goodbye";
   }

@@ -8,7 +8,7 @@
 
 namespace gear::client {
 
-// A TableCreateRequest and its ColumnSpecs, as one message body. Checked here is what has no place
+// A TableCreateRequest, its ColumnSpecs and SelectorSpecs, as one message body. Checked here is what has no place
 // in the message: pointers, names, struct sizes and the number of columns; the rest is the server's
 // to judge. Errors: EINVAL, ENAME, ESTRUCT, ESIZE.
 Result<std::vector<char>> table_create_request(const gear_table_options& options);

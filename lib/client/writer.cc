@@ -39,7 +39,7 @@ Writer::~Writer() = default;
 
 Result<std::unique_ptr<Writer>> Writer::open(Table& table, uint32_t lanes) {
   std::string purpose = format("open writer on \"%s\"", table.name());
-  layout::WriterOpenRequest request{table.id(), lanes, 0};
+  layout::WriterOpenRequest request{table.id(), lanes, 0, 0, 0};
   Result<std::unique_ptr<Channel>> channel = Channel::open(
       table.session(), layout::ControlOp::kWriterOpen, request, purpose, &table.header());
   if (!channel.ok()) return channel.status();

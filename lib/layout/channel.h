@@ -52,6 +52,8 @@ enum class SubmissionOp : uint32_t {
   kEpisodeCells = 5,  // the cells of the lane's current (or coming) episode are written
   kItem = 6,          // an item of the last `count` steps; value: priority
   kPriority = 7,      // value: priority of coming items; flags 0: back to the default
+  kVersion = 8,       // argument: version of coming items
+  kPromptGroup = 9,   // argument: prompt group of coming items, count: its size; count 0: of none
   // Sampler. Positions are those of the completion ring.
   kDemand = 16,       // argument: the client waits for completion records up to this position; count: the least
                       // that it takes once it gives up
@@ -80,9 +82,10 @@ enum class CompletionType : uint32_t {
   kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill
   kEpisode = 2,  // writer: lane, block = episode slot
   kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, the request stands
-  kItem = 4,     // sampler: one drawn item
+  kItem = 4,     // sampler: one drawn item; its lease is the record's position in the ring
   kResult = 5,   // items: argument = ticket, and the counts
-  kWatched = 6   // sampler: the watched size is reached
+  kWatched = 6,  // sampler: the watched size is reached
+  kItemAgain = 7 // as kItem: a group's item that was drawn before and not acknowledged
 };
 
 struct GrantRecord {
@@ -97,7 +100,7 @@ struct GrantRecord {
 struct DrawRecord {
   uint32_t type;
   uint32_t length;
-  uint64_t lease;
+  uint64_t version;
   uint64_t key;
   uint32_t block;
   uint32_t position;

@@ -16,19 +16,24 @@ inline constexpr uint32_t kControlDescriptorsMax = 4;
 
 enum class ControlOp : uint16_t {
   kHello = 1,       // HelloRequest -> HelloReply; descriptors: instance (read-only), doorbell (eventfd)
-  kTableCreate = 2, // TableCreateRequest, ColumnSpec[] -> TableReply; descriptors: directory, data (both read-only)
+  kTableCreate = 2, // TableCreateRequest, ColumnSpec[], SelectorSpec[] -> TableReply; descriptors: directory, data (both read-only)
   kTableOpen = 3,   // TableNameRequest -> as kTableCreate
   kTableAttach = 4, // TableAttachRequest -> as kTableCreate
   kTableDrop = 5,   // TableNameRequest -> nothing
   kTableClose = 6,  // TableIdRequest -> nothing
   kTableReset = 7,  // TableIdRequest -> nothing
   kTableList = 8,   // nothing -> names, each NUL-terminated, as many as fit
-  kWriterOpen = 9,  // WriterOpenRequest -> ChannelReply; descriptors: channel, data (both writable)
+  kWriterOpen = 9,  // WriterOpenRequest, names u64[] when named -> ChannelReply; descriptors: channel, data (both writable)
   kSamplerOpen = 10,  // SamplerOpenRequest -> ChannelReply; descriptor: channel
   kItemsOpen = 11,    // TableIdRequest -> ChannelReply; descriptor: channel
   kChannelClose = 12, // ChannelIdRequest -> nothing
   kServerInfo = 13,   // nothing -> ServerInfoReply
-  kGoodbye = 14       // nothing -> nothing; the client is about to close the socket
+  kGoodbye = 14,      // nothing -> nothing; the client is about to close the socket
+  kTableRetune = 15,  // TableRetuneRequest -> nothing
+  kTableVersion = 16, // TableVersionRequest -> nothing
+  kGroupStats = 17,   // GroupRequest -> GroupStatsReply
+  kGroupList = 18,    // TableIdRequest -> names, each NUL-terminated, as many as fit
+  kGroupDrop = 19     // GroupRequest -> nothing
 };
 
 struct ControlHeader {
@@ -64,6 +69,17 @@ struct ColumnSpec {
 };
 static_assert(sizeof(ColumnSpec) == 336);
 
+struct SelectorSpec {
+  char name[kSelectorNameBytesMax + 1];
+  uint32_t selector;
+  uint32_t top_k;
+  double alpha;
+  double epsilon;
+  double half_life;
+  double proportion;
+};
+static_assert(sizeof(SelectorSpec) == 72);
+
 struct TableCreateRequest {
   char name[kNameBytesMax + 1];
   uint64_t capacity_items;
@@ -90,6 +106,14 @@ struct TableCreateRequest {
   uint32_t lock;
   int32_t numa_node;
   uint32_t lease_timeout_ms;
+  uint32_t selector_count;
+  uint32_t top_k;
+  double half_life;
+  uint64_t capacity_bytes;
+  uint32_t new_priority;
+  uint32_t table_weights;
+  uint32_t versions;
+  uint32_t prompt_groups_max;
 };
 struct TableNameRequest {
   char name[kNameBytesMax + 1];
@@ -110,8 +134,11 @@ struct TableReply {
 struct WriterOpenRequest {
   uint64_t table_id;
   uint32_t lanes;
+  uint32_t named;          // 1: `lanes` names follow
+  uint32_t take_over;      // 1: names that are open elsewhere are taken over
   uint32_t reserved;
 };
+inline constexpr uint32_t kGroupNameBytesMax = 63;
 struct SamplerOpenRequest {
   uint64_t table_id;
   uint64_t seed;
@@ -119,6 +146,35 @@ struct SamplerOpenRequest {
   uint32_t prefetch;
   uint32_t batch_rows_max;
   uint32_t batches_max;
+  uint32_t index;          // of the table's indexes: the selector to draw by
+  uint32_t unique;
+  uint32_t version_policy; // gear_version_policy
+  uint32_t group_from;
+  uint64_t version_lag;
+  char group[kGroupNameBytesMax + 1];  // empty: no group
+};
+struct TableRetuneRequest {
+  uint64_t table_id;
+  LimiterRecord limiter;
+};
+struct TableVersionRequest {
+  uint64_t table_id;
+  uint64_t version;
+};
+struct GroupRequest {
+  uint64_t table_id;
+  char group[kGroupNameBytesMax + 1];
+};
+struct GroupStatsReply {
+  uint32_t consumers;
+  uint32_t reserved;
+  uint64_t lag;
+  uint64_t in_flight;
+  uint64_t delivered;
+  uint64_t acknowledged;
+  uint64_t redelivered;
+  uint64_t missed;
+  uint64_t skipped;
 };
 struct ChannelReply {
   uint32_t channel_id;

@@ -15,20 +15,25 @@ namespace gear::layout {
 inline constexpr uint32_t kRankMax = 8;
 inline constexpr uint32_t kColumnsMax = 256;
 inline constexpr uint32_t kNameBytesMax = 255;
-inline constexpr uint32_t kIndexesMax = 4;
+inline constexpr uint32_t kNamedSelectorsMax = 4;
+inline constexpr uint32_t kIndexesMax = 4 + kNamedSelectorsMax;  // sampler, remover, largest, smallest, and the named ones
+inline constexpr uint32_t kSelectorNameBytesMax = 31;
 
 enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3 };
 
 // One selector's memory within the directory; see layout/index.h.
 struct IndexRecord {
   uint32_t selector;  // gear_selector
-  uint32_t reserved;
+  uint32_t top_k;
   uint64_t offset;    // from the start of the directory
-  uint64_t bytes;
+  uint64_t bytes;     // 0 for a mixture, which draws from the named ones
   double alpha;
   double epsilon;
+  double half_life;
+  double proportion;  // named ones: of a mixture's draws
+  char name[kSelectorNameBytesMax + 1];  // empty unless named
 };
-static_assert(sizeof(IndexRecord) == 40);
+static_assert(sizeof(IndexRecord) == 88);
 
 struct LimiterRecord {
   double samples_per_insert;
@@ -52,7 +57,11 @@ struct TableCounters {
   uint64_t lanes_open;
   double priority_max;  // largest raw priority ever given; 0 when none
   uint64_t epoch;       // resets so far
-  uint64_t reserved[5];
+  uint64_t bytes;       // of the steps of the items, each item counted whole
+  uint64_t version;     // what items' versions are measured against
+  uint64_t items_hidden;  // members of incomplete prompt groups
+  uint64_t prompt_groups_dropped;
+  uint64_t items_rejected;
 };
 static_assert(sizeof(TableCounters) == 128);
 
@@ -80,7 +89,7 @@ struct TableHeader {
   uint32_t lanes_max;
   uint32_t block_steps;
   uint32_t block_count;
-  uint32_t item_slots;       // = capacity_items
+  uint32_t item_slots;       // = capacity_items + 1: the incoming item is in before the remover picks
   uint32_t slot_bits;        // bits of a key that hold the slot
   uint32_t episode_slots;    // 0 without per-episode columns
   uint32_t memory;           // gear_memory
@@ -98,9 +107,20 @@ struct TableHeader {
   uint64_t episodes_offset;
   uint64_t data_blocks_offset;   // offsets from the start of the data segment
   uint64_t data_episodes_offset;
+  uint64_t capacity_bytes;       // of `counters.bytes`; 0 is without limit
+  uint64_t step_bytes;           // of one step's cells, what `counters.bytes` counts
+  uint64_t versions_offset;      // u64[item_slots] within the directory; 0: items have no version
+  uint32_t new_priority;         // gear_new_priority
+  uint32_t table_weights;
+  uint32_t prompt_groups_max;
+  uint32_t optional_columns;     // how many; with any, every row has presence bits
   uint32_t index_count;
   uint32_t sampler_index;
   uint32_t remover_index;
+  uint32_t largest_index;        // max_heap of all items, kNone when there is none
+  uint32_t smallest_index;       // min_heap of all items of weight above 0, kNone when there is none
+  uint32_t named_index;          // the first named selector; named_count follow one another
+  uint32_t named_count;
   uint32_t reserved_count;
   IndexRecord indexes[kIndexesMax];
 
@@ -128,14 +148,17 @@ static_assert(sizeof(ColumnRecord) == 368);
 
 // A lane is a stream of rows numbered from 0, kept in a chain of blocks. Conductor writes; for status and adoption.
 struct LaneRecord {
-  uint32_t state;           // 0 free, 1 open
+  uint32_t state;           // kLaneOpen and kLaneNamed, or 0: free
   uint32_t channel;         // its writer
   uint32_t tail_block;      // newest block with a row, or kNone
   uint32_t open_episode;    // slot of the open episode's cells, or kNone
   uint64_t next_row;        // rows admitted so far
   uint64_t episode_row;     // first row of the open episode; = next_row when none is open
+  uint64_t name;            // the user's, valid with kLaneNamed in state
 };
-static_assert(sizeof(LaneRecord) == 32);
+inline constexpr uint32_t kLaneOpen = 1;
+inline constexpr uint32_t kLaneNamed = 2;
+static_assert(sizeof(LaneRecord) == 40);
 
 // A run of block_steps rows of one lane.
 //

@@ -33,8 +33,10 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted),
     offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
     offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
-    offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, lease),
+    offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, version),
     offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
-    sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest));
+    sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest),
+    sizeof(IndexRecord), offsetof(TableHeader, indexes), sizeof(SelectorSpec), sizeof(WriterOpenRequest),
+    sizeof(GroupStatsReply));
 
 }  // namespace gear::layout

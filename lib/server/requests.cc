@@ -110,6 +110,11 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     case ControlOp::kChannelClose:
       if (!read_body(header, body, &request.channel)) return malformed(header);
       return close_channel(session, request.channel);
+    case ControlOp::kTableRetune:
+    case ControlOp::kTableVersion:
+    case ControlOp::kGroupStats:
+    case ControlOp::kGroupList:
+    case ControlOp::kGroupDrop: return malformed(header);
     case ControlOp::kServerInfo: return server_info();
     case ControlOp::kGoodbye: session.said_goodbye = true; return {};
   }
@@ -139,14 +144,22 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
   if (header.body_bytes < sizeof request) return malformed(header);
   memcpy(&request, body, sizeof request);
   terminate(request.name);
-  uint64_t columns_bytes = header.body_bytes - sizeof request;
   if (request.column_count > layout::kColumnsMax ||
-      columns_bytes != request.column_count * sizeof(layout::ColumnSpec)) {
+      request.selector_count > layout::kNamedSelectorsMax) {
+    return malformed(header);
+  }
+  uint64_t columns_bytes = request.column_count * sizeof(layout::ColumnSpec);
+  uint64_t selectors_bytes = request.selector_count * sizeof(layout::SelectorSpec);
+  if (header.body_bytes - sizeof request != columns_bytes + selectors_bytes) {
     return malformed(header);
   }
   std::vector<layout::ColumnSpec> columns(request.column_count);
   memcpy(static_cast<void*>(columns.data()), body + sizeof request, columns_bytes);
   for (layout::ColumnSpec& column : columns) terminate(column.name);
+  std::vector<layout::SelectorSpec> selectors(request.selector_count);
+  memcpy(static_cast<void*>(selectors.data()), body + sizeof request + columns_bytes,
+         selectors_bytes);
+  for (layout::SelectorSpec& selector : selectors) terminate(selector.name);
 
   if (request.memory > GEAR_MEMORY_MEMFD || request.huge_pages > GEAR_WANT_REQUIRED ||
       request.populate > GEAR_WANT_REQUIRED || request.lock > GEAR_WANT_REQUIRED) {
@@ -155,7 +168,7 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
                         request.lock));
   }
   if (request.memory == GEAR_MEMORY_DEFAULT) request.memory = options_.memory;
-  Result<Geometry> geometry = plan_geometry(request, columns.data());
+  Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
   if (!geometry.ok()) return failed(geometry.status());
   if (conductor_.find_table(request.name) || names_being_made_.count(request.name) > 0) {
     return failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",

@@ -174,7 +174,6 @@ bool SamplerPort::post_one_draw() {
   if (!table().draw(rng_, &one.drawn)) return false;
   one.number = number;
   one.state = LeaseState::kPosted;
-  one.drawn.record.lease = number;
   layout::CompletionRecord record;
   record.draw = one.drawn.record;
   completions().push(record);

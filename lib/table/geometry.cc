@@ -196,7 +196,12 @@ Status plan_capacity_steps(const TableCreateRequest& request, TableHeader* heade
   return {};
 }
 
-Status plan_selectors(const TableCreateRequest& request, TableHeader* header) {
+Status plan_selectors(const TableCreateRequest& request, const layout::SelectorSpec*,
+                      TableHeader* header) {
+  if (request.selector_count != 0 || request.new_priority != 0 || request.table_weights != 0) {
+    return error(GEAR_EUNSUPPORTED, "create table \"%s\": named selectors, new_priority and table_weights are to come",
+                 request.name);
+  }
   uint32_t sampler =
       request.sampler == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_UNIFORM} : request.sampler;
   uint32_t remover =
@@ -215,8 +220,10 @@ Status plan_selectors(const TableCreateRequest& request, TableHeader* header) {
     return error(GEAR_EINVAL, "create table \"%s\": priority_alpha %g, priority_epsilon %g; give finite numbers that are not negative",
                  request.name, request.priority_alpha, request.priority_epsilon);
   }
-  header->indexes[0] = {sampler, 0, 0, 0, alpha, request.priority_epsilon};
-  header->indexes[1] = {remover, 0, 0, 0, alpha, request.priority_epsilon};
+  header->indexes[0] = {sampler, 0, 0, 0, alpha, request.priority_epsilon, 0, 0, {}};
+  header->indexes[1] = {remover, 0, 0, 0, alpha, request.priority_epsilon, 0, 0, {}};
+  header->largest_index = layout::kNone;
+  header->smallest_index = layout::kNone;
   header->index_count = sampler == remover ? 1 : 2;
   header->sampler_index = 0;
   header->remover_index = header->index_count - 1;
@@ -267,6 +274,7 @@ Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
   for (const ColumnRecord& column : geometry->columns) {
     if ((column.flags & GEAR_COLUMN_PER_EPISODE) == 0) step_bytes += column.cell_bytes;
   }
+  header.step_bytes = step_bytes;
   header.block_steps = choose_block_steps(request, header, step_bytes);
 
   uint64_t block = 0;
@@ -374,7 +382,8 @@ uint32_t blocks_after(const TableHeader& header) {
   return (header.window_after_max + header.block_steps - 1) / header.block_steps;
 }
 
-Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSpec* columns) {
+Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSpec* columns,
+                               const layout::SelectorSpec* selectors) {
   Geometry geometry;
   geometry.header = TableHeader{};
   TableHeader& header = geometry.header;
@@ -384,7 +393,7 @@ Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSp
   GEAR_TRY(plan_columns(request, columns, &geometry));
   GEAR_TRY(plan_items(request, &header));
   GEAR_TRY(plan_capacity_steps(request, &header));
-  GEAR_TRY(plan_selectors(request, &header));
+  GEAR_TRY(plan_selectors(request, selectors, &header));
   GEAR_TRY(plan_limiter(request, &header));
   GEAR_TRY(plan_blocks(request, &geometry));
   GEAR_TRY(plan_block_count(request, &header));

@@ -16,10 +16,12 @@ struct Geometry {
   std::vector<layout::ColumnRecord> columns;
 };
 
-// Checks every field of a request from a client and computes the layout. `columns` has request.column_count entries.
+// Checks every field of a request from a client and computes the layout. `columns` has request.column_count entries,
+// `selectors` request.selector_count.
 // Errors: EINVAL, ENAME, EDUPLICATE, EDTYPE, ESHAPE, ESIZE, EPRIORITY; nothing is allocated but the result.
 Result<Geometry> plan_geometry(const layout::TableCreateRequest& request,
-                               const layout::ColumnSpec* columns);
+                               const layout::ColumnSpec* columns,
+                               const layout::SelectorSpec* selectors = nullptr);
 
 // How many blocks a writer's lane is granted ahead of the one it fills.
 uint32_t blocks_ahead(const layout::TableHeader& header);

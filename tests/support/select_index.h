@@ -36,7 +36,7 @@ class SelectIndex {
     // The index's last byte is the last one before the guard.
     header_ = reinterpret_cast<layout::TableHeader*>(map_ + before_guard - used);
     header_->item_slots = static_cast<uint32_t>(capacity);
-    record_ = {selector, 0, sizeof(layout::TableHeader), index_bytes, alpha, epsilon};
+    record_ = {selector, 0, sizeof(layout::TableHeader), index_bytes, alpha, epsilon, 0, 0, {}};
     format_index(record_, header_, capacity);
     selector_ = open_selector(record_, header_);
   }

@@ -32,7 +32,7 @@ class Index {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) abort();
     static_cast<layout::TableHeader*>(memory_)->item_slots = static_cast<uint32_t>(capacity);
-    record_ = {selector, 0, sizeof(layout::TableHeader), bytes_, alpha, epsilon};
+    record_ = {selector, 0, sizeof(layout::TableHeader), bytes_, alpha, epsilon, 0, 0, {}};
     format_index(record_, memory_, capacity);
     selector_ = open_selector(record_, memory_);
   }
