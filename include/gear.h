@@ -307,8 +307,8 @@ typedef struct gear_table_options {
   uint32_t top_k;          /* sampler top_k */
   double half_life;        /* sampler recency: insertions */
   uint64_t capacity_bytes; /* of the items' steps together, each item counted whole; the remover makes
-                              room beyond; 0 is without limit. Where neither capacity_steps nor
-                              episode_steps_max is given, it also sizes the storage */
+                              room beyond; 0 is without limit. Where capacity_steps is not given, it
+                              also bounds the storage, and an item larger than it is not made */
   uint32_t new_priority;   /* gear_new_priority */
   uint32_t table_weights;  /* 1: keeps what GEAR_NORMALISE_TABLE needs; an index of 24 bytes an item */
   uint32_t versions;       /* 1: items carry the version of gear_writer_set_version; 8 bytes an item */
@@ -496,8 +496,10 @@ GEAR_API int gear_writer_set_version(gear_writer *writer, uint32_t lane, uint64_
 
 /* Tables with prompt_groups_max: the items that the lane makes from now on are members of a prompt group of
  * `size` items, from any lanes and writers; size 0 ends membership. Members are hidden until the group has
- * all of them; then all become drawable at one moment. An incomplete group whose members can come no more
- * (a lane that owes one has closed), or that stands in the way of new steps, is dropped and counted.
+ * all of them; then all become drawable at one moment. An incomplete group waits for members from any
+ * lane, also after a writer of it has gone, until it stands in the way: of steps that need its blocks, or
+ * of more than prompt_groups_max others. Then the one begun first is dropped whole, and counted. An item
+ * whose size is not that of the group's first member is rejected, and counted.
  * Errors: EINVAL (size over capacity_items), ESTATE (a table without prompt groups). */
 GEAR_API int gear_writer_set_prompt_group(gear_writer *writer, uint32_t lane, uint64_t group,
                                           uint32_t size, int64_t timeout_ns);

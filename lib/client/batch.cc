@@ -73,6 +73,9 @@ Result<BatchLayout> lay_out_batch(const TableView& table, const std::vector<Wind
   layout.times_sampled_offset = room.take(rows_max, sizeof(uint32_t));
   layout.item_lengths_offset = room.take(rows_max, sizeof(uint32_t));
   layout.anchors_offset = room.take(rows_max, sizeof(uint32_t));
+  layout.redelivered_offset = room.take(rows_max, sizeof(uint8_t));
+  layout.versions_offset = room.take(rows_max, sizeof(uint64_t));
+  layout.has_versions = table.versions != nullptr;
   layout.bytes = room.bytes();
   if (room.too_large()) {
     return error(
@@ -91,6 +94,8 @@ Batch::Batch(const BatchLayout& layout, char* memory) : layout_(layout), memory_
   times_sampled = reinterpret_cast<uint32_t*>(memory + layout.times_sampled_offset);
   item_lengths = reinterpret_cast<uint32_t*>(memory + layout.item_lengths_offset);
   anchors = reinterpret_cast<uint32_t*>(memory + layout.anchors_offset);
+  redelivered = reinterpret_cast<uint8_t*>(memory + layout.redelivered_offset);
+  versions = reinterpret_cast<uint64_t*>(memory + layout.versions_offset);
   for (const TensorLayout& tensor : layout.tensors) {
     windows.push_back({memory + tensor.data_offset,
                        reinterpret_cast<uint8_t*>(memory + tensor.mask_offset),
@@ -181,10 +186,10 @@ gear_batch* BatchPool::hand_out(Batch* batch) {
   return BatchRegistry::of_process().hand_out(batch->slot_);
 }
 
-Status BatchPool::give_back(Batch* batch) {
+Status BatchPool::give_back(Batch* batch, LeaseEnd how) {
   std::shared_ptr<BatchPool> pool = std::move(batch->pool_);  // may be the last to know it
   Status status;
-  if (pool->leases_ != nullptr) status = pool->leases_->end(batch->leases);
+  if (pool->leases_ != nullptr) status = pool->leases_->end(batch->leases, how);
   // Release: the next borrower comes after our last look at the batch.
   batch->busy_.store(false, std::memory_order_release);
   return status;

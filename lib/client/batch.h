@@ -46,7 +46,10 @@ struct BatchLayout {
   uint64_t times_sampled_offset;
   uint64_t item_lengths_offset;
   uint64_t anchors_offset;
+  uint64_t redelivered_offset;
+  uint64_t versions_offset;
   uint64_t bytes;
+  bool has_versions;  // else the table keeps none
 };
 
 // `names` are the tensors'. ENOMEM when the sizes overflow.
@@ -76,8 +79,13 @@ class Batch {
   uint32_t* times_sampled;
   uint32_t* item_lengths;
   uint32_t* anchors;
+  uint8_t* redelivered;
+  uint64_t* versions;
   std::vector<WindowBuffer> windows;
   LeaseHold leases;  // none in direct mode
+
+  // Of a batch that is held.
+  const BatchPool& pool() const { return *pool_; }
 
  private:
   friend class BatchPool;
@@ -105,8 +113,12 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   void unborrow(Batch* batch);
   gear_batch* hand_out(Batch* batch);
 
+  // Whether its leases acknowledge items to a consumer group.
+  bool acknowledges() const { return leases_ != nullptr && leases_->acknowledges(); }
+  bool has_versions() const { return layout_.has_versions; }
+
   // Of a batch whose handle has ended. ESTALE when its leases had expired.
-  static Status give_back(Batch* batch);
+  static Status give_back(Batch* batch, LeaseEnd how = LeaseEnd::kReleased);
 
  private:
   explicit BatchPool(BatchLayout layout, uint32_t batches_max, std::shared_ptr<LeaseLine> leases);

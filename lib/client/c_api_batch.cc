@@ -80,6 +80,31 @@ const uint32_t* gear_batch_anchors(const gear_batch* batch) {
   return found != nullptr ? found->anchors : nullptr;
 }
 
+const uint8_t* gear_batch_redelivered(const gear_batch* batch) {
+  const Batch* found = held(batch);
+  return found != nullptr && found->pool().acknowledges() ? found->redelivered : nullptr;
+}
+
+const uint64_t* gear_batch_versions(const gear_batch* batch) {
+  const Batch* found = held(batch);
+  return found != nullptr && found->pool().has_versions() ? found->versions : nullptr;
+}
+
+int gear_batch_reject(gear_batch* batch) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(need(batch, "gear_batch_reject", "batch"));
+    const Batch* found = held(batch);
+    if (found == nullptr) return not_held("reject batch");
+    if (!found->pool().acknowledges()) {
+      return error(GEAR_ESTATE,
+                   "reject batch: its sampler has no group, so nothing is delivered again; release it");
+    }
+    Batch* ended = BatchRegistry::of_process().end(batch);
+    return ended != nullptr ? BatchPool::give_back(ended, LeaseEnd::kRejected)
+                            : not_held("reject batch");
+  });
+}
+
 int gear_batch_release(gear_batch* batch) {
   return guarded([&]() -> Status {
     GEAR_TRY(need(batch, "gear_batch_release", "batch"));

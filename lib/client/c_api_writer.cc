@@ -99,6 +99,22 @@ int gear_writer_set_priority(gear_writer* writer, uint32_t lane, const double* p
   });
 }
 
+int gear_writer_set_version(gear_writer* writer, uint32_t lane, uint64_t version,
+                            int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(writer)));
+    return behind(writer)->set_version(lane, version, timeout_ns);
+  });
+}
+
+int gear_writer_set_prompt_group(gear_writer* writer, uint32_t lane, uint64_t group, uint32_t size,
+                                 int64_t timeout_ns) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(writer)));
+    return behind(writer)->set_prompt_group(lane, group, size, timeout_ns);
+  });
+}
+
 int gear_writer_flush(gear_writer* writer, int64_t timeout_ns, uint64_t* waiting) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(writer)));

@@ -62,6 +62,7 @@ class DirectSource final : public RowSource {
   Status wait_for_weight(Patience& patience, int64_t* nap_ns);
   void take_notices();
   void read_picks(Batch& batch, uint32_t rows);
+  bool read_version(const DrawnItem& item, uint64_t* version) const;
   Status redraw(Batch& batch, uint32_t row, Patience& patience);
   Status timed_out() const;
 
@@ -141,12 +142,22 @@ void DirectSource::take_notices() {
   watching_ = 0;
 }
 
-// Picks become items and anchors. A slot whose item has gone becomes a row that moved.
+// False when the item is too old for this sampler. The version is of the item's generation, or the gather, which comes
+// after, finds that the item moved.
+bool DirectSource::read_version(const DrawnItem& item, uint64_t* version) const {
+  *version = table_.versions != nullptr ? peek(table_.versions[item.slot]) : 0;
+  if (plan_.version_policy == GEAR_VERSION_ANY) return true;
+  uint64_t now = peek(table_.header->counters.version);
+  return now <= plan_.version_lag || *version >= now - plan_.version_lag;
+}
+
+// Picks become items and anchors. A slot whose item has gone, or is too old, becomes a row that moved.
 void DirectSource::read_picks(Batch& batch, uint32_t rows) {
   for (uint32_t row = 0; row < rows; ++row) prefetch_item(table_, picks_[row].slot);
   for (uint32_t row = 0; row < rows; ++row) {
     DrawnItem& item = scratch_.items[row];
-    if (!read_item(table_, picks_[row].slot, &item)) {
+    if (!read_item(table_, picks_[row].slot, &item) ||
+        !read_version(item, &batch.versions[row])) {
       // No block: the gather calls it moved.
       item = DrawnItem{};
       item.block = layout::kNone;
@@ -165,6 +176,7 @@ Status DirectSource::redraw(Batch& batch, uint32_t row, Patience& patience) {
     GEAR_TRY(draw(1, patience, &batch.population));
     DrawnItem item;
     if (!read_item(table_, picks_[0].slot, &item)) continue;
+    if (!read_version(item, &batch.versions[row])) continue;
     uint32_t anchor = pick_anchor(plan_.anchor, item.length, plan_.window_length, anchor_rng_);
     GatherOutcome outcome =
         gather_row(table_, plan_.windows, item, anchor, row, batch.windows.data());
@@ -182,7 +194,9 @@ Status DirectSource::timed_out() const {
       "the table has %llu items, draws begin at %llu%s; append and flush steps, or raise "
       "timeout_ns",
       static_cast<unsigned long long>(have), static_cast<unsigned long long>(items_wanted()),
-      have >= items_wanted() ? ", but none of them stayed, or has a priority above 0" : "");
+      have >= items_wanted()
+          ? ", but none of them stayed, has a priority above 0, or is of a version that is asked for"
+          : "");
 }
 
 }  // namespace

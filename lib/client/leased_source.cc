@@ -28,7 +28,8 @@ class LeasedSource final : public RowSource {
       : table_(table),
         plan_(plan),
         channel_(channel),
-        line_(std::make_shared<LeaseLine>(channel, table.header->lease_timeout_ms)),
+        line_(std::make_shared<LeaseLine>(channel, table.header->lease_timeout_ms,
+                                          !plan.group.empty())),
         anchor_rng_(anchor_seed(plan.seed)),
         scratch_(plan.batch_rows_max) {}
   ~LeasedSource() override { line_->close(); }
@@ -177,6 +178,9 @@ void LeasedSource::describe(Batch& batch, uint32_t row, const DrawRecord& draw,
   describe_row(batch, row, item, anchor);
   batch.probabilities[row] = draw.probability;
   batch.times_sampled[row] = draw.times_sampled;
+  bool again = draw.type == static_cast<uint32_t>(layout::CompletionType::kItemAgain);
+  batch.redelivered[row] = again ? 1 : 0;
+  batch.versions[row] = draw.version;
 }
 
 // Pins keep what was drawn, so a row moves only when the conductor revoked the draw. Such rows are
@@ -200,7 +204,8 @@ Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
         status = take(batch, 1, deadline_ns);
       }
       if (!status.ok()) {
-        static_cast<void>(line_->end(batch.leases));
+        static_cast<void>(line_->end(batch.leases, line_->acknowledges() ? LeaseEnd::kRejected
+                                                                        : LeaseEnd::kReleased));
         return status;
       }
     }

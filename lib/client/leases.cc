@@ -1,5 +1,7 @@
 #include "client/leases.h"
 
+#include <unistd.h>
+
 #include "client/fork_guard.h"
 #include "client/text.h"
 
@@ -8,21 +10,36 @@ namespace gear::client {
 using layout::SubmissionOp;
 using layout::SubmissionRecord;
 
-LeaseLine::LeaseLine(Channel& channel, uint32_t lease_timeout_ms)
+LeaseLine::LeaseLine(Channel& channel, uint32_t lease_timeout_ms, bool acknowledges)
     : channel_(&channel),
+      acknowledges_(acknowledges),
       lease_timeout_ns_(int64_t{lease_timeout_ms} * 1'000'000),
       forks_(fork_generation()) {
   pending_.reserve(LeaseHold::kRunsMax);
 }
+
+namespace {
+
+constexpr unsigned kFullRingNapUs = 100;
+
+Status sampler_closed() {
+  return error(GEAR_ESTALE,
+               "release batch: its sampler was closed before, so its group's items are delivered "
+               "again; release batches before closing the sampler");
+}
+
+}  // namespace
 
 // Ended leases go before anything new; false while there is no room for them.
 bool LeaseLine::push_pending() {
   SubmissionProducer& ring = channel_->submissions();
   while (!pending_.empty() && ring.has_room(1)) {
     SubmissionRecord record{};
-    record.op = static_cast<uint32_t>(SubmissionOp::kRelease);
-    record.argument = pending_.back().first;
-    record.count = pending_.back().count;
+    const Ended& ended = pending_.back();
+    bool released = ended.how == LeaseEnd::kReleased;
+    record.op = static_cast<uint32_t>(released ? SubmissionOp::kRelease : SubmissionOp::kReject);
+    record.argument = ended.run.first;
+    record.count = ended.run.count;
     ring.push(record);
     pending_.pop_back();
   }
@@ -59,15 +76,20 @@ void LeaseLine::close() {
   channel_ = nullptr;
 }
 
-Status LeaseLine::end(const LeaseHold& hold) {
+Status LeaseLine::end(const LeaseHold& hold, LeaseEnd how) {
   // The child of a fork holds copied rows but no lease, and the mutex may be its parent's.
   if (forks_ != fork_generation()) return {};
-  {
+  bool pushed = false;
+  for (bool first = true; !pushed; first = false) {
     std::lock_guard lock(mutex_);
-    if (channel_ == nullptr) return {};
-    pending_.insert(pending_.end(), hold.runs, hold.runs + hold.run_count);
-    push_pending();
-    channel_->submit(Urgency::kCommit);
+    if (channel_ == nullptr) return acknowledges_ ? sampler_closed() : Status();
+    if (first) {
+      for (uint32_t i = 0; i < hold.run_count; ++i) pending_.push_back({hold.runs[i], how});
+    }
+    pushed = push_pending();
+    channel_->submit(pushed ? Urgency::kCommit : Urgency::kAnswer);
+    if (!acknowledges_ || now_ns() - hold.drawn_ns > lease_timeout_ns_) break;
+    if (!pushed) usleep(kFullRingNapUs);
   }
   int64_t held_ns = now_ns() - hold.drawn_ns;
   if (held_ns <= lease_timeout_ns_) return {};

@@ -16,6 +16,8 @@ struct LeaseRun {
   uint32_t count;
 };
 
+enum class LeaseEnd { kReleased, kRejected };
+
 // What a batch holds.
 struct LeaseHold {
   static constexpr uint32_t kRunsMax = 8;
@@ -29,7 +31,9 @@ struct LeaseHold {
 // one producer; it is never held while waiting.
 class LeaseLine {
  public:
-  LeaseLine(Channel& channel, uint32_t lease_timeout_ms);
+  // acknowledges: the sampler is of a consumer group.
+  LeaseLine(Channel& channel, uint32_t lease_timeout_ms, bool acknowledges = false);
+  bool acknowledges() const { return acknowledges_; }
 
   // The sampler's thread. Waits for room in the ring up to the deadline.
   Status push(const layout::SubmissionRecord& record, Urgency urgency, int64_t deadline_ns);
@@ -39,15 +43,22 @@ class LeaseLine {
   // The channel goes; leases that batches still hold go with it.
   void close();
 
-  // Any thread. Ends the leases; ESTALE when they had expired.
-  Status end(const LeaseHold& hold);
+  // Any thread. Ends the leases; ESTALE when they had expired. With a group, OK means that the records are in the ring
+  // before the conductor's clock reached the leases' end: what was acknowledged is never delivered again. Waits for
+  // room in the ring, with a group only, no longer than the leases last.
+  Status end(const LeaseHold& hold, LeaseEnd how = LeaseEnd::kReleased);
 
  private:
   bool push_pending();
 
   std::mutex mutex_;
   Channel* channel_;               // nullptr once closed
-  std::vector<LeaseRun> pending_;  // ended while the ring was full
+  struct Ended {
+    LeaseRun run;
+    LeaseEnd how;
+  };
+  std::vector<Ended> pending_;  // ended while the ring was full
+  bool acknowledges_;
   int64_t lease_timeout_ns_;
   uint32_t forks_;
 };

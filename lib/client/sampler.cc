@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "client/table.h"
 #include "client/text.h"
@@ -31,7 +32,9 @@ Result<std::unique_ptr<Sampler>> Sampler::open(Table& table, const gear_sampler_
 
   layout::SamplerOpenRequest request{table.id(),     asked.seed,           asked.direct ? 1u : 0u,
                                      asked.prefetch, asked.batch_rows_max, asked.batches_max,
-                                     table.header().sampler_index, 0, 0, 0, 0, {}};
+                                     table.header().sampler_index, 0, asked.version_policy,
+                                     asked.group_from, asked.version_lag, {}};
+  memcpy(request.group, asked.group.c_str(), asked.group.size());
   Result<std::unique_ptr<Channel>> channel = Channel::open(
       table.session(), layout::ControlOp::kSamplerOpen, request, purpose, &table.header());
   if (!channel.ok()) return channel.status();

@@ -42,14 +42,46 @@ Status check_scalars(const gear_sampler_options& options) {
   return {};
 }
 
-Status resolve_mode(const layout::TableHeader& table, uint32_t mode, bool* direct) {
-  *direct = table.direct_allowed != 0 && mode != GEAR_SAMPLE_LEASED;
+Status check_sharing(const TableView& table, const gear_sampler_options& options) {
+  if (options.group != nullptr) GEAR_TRY(check_group_name(options.group));
+  if (options.group_from > 1) {
+    return error(GEAR_EINVAL, "group_from %u; give 0 for the oldest item, 1 for the next inserted",
+                 options.group_from);
+  }
+  if (options.version_policy > GEAR_VERSION_DROP) {
+    return error(GEAR_EINVAL, "version_policy %u is no gear_version_policy; give 0 to %d",
+                 options.version_policy, GEAR_VERSION_DROP);
+  }
+  if (options.version_policy != GEAR_VERSION_ANY && table.header->versions_offset == 0) {
+    return error(GEAR_EUNSUPPORTED,
+                 "version_policy %u: items of the table have no versions; create it with versions = 1",
+                 options.version_policy);
+  }
+  return {};
+}
+
+// What only the conductor can do.
+bool needs_leases(const gear_sampler_options& options) {
+  return options.group != nullptr || options.version_policy == GEAR_VERSION_DROP;
+}
+
+Status resolve_mode(const layout::TableHeader& table, const gear_sampler_options& options,
+                    bool* direct) {
+  uint32_t mode = options.mode;
+  if (needs_leases(options)) {
+    *direct = false;
+    if (mode != GEAR_SAMPLE_DIRECT) return {};
+    return error(GEAR_EUNSUPPORTED,
+                 "mode direct with a group or version_policy drop, which the server has to do; use "
+                 "mode leased or auto");
+  }
+  *direct = peek(table.direct_allowed) != 0 && mode != GEAR_SAMPLE_LEASED;
   if (*direct || mode != GEAR_SAMPLE_DIRECT) return {};
   return error(
       GEAR_EUNSUPPORTED,
       "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
-      "or max_times_sampled is %u; use mode leased or auto",
-      table.max_times_sampled);
+      "or max_times_sampled is %u, or prompt_groups_max is %u; use mode leased or auto",
+      table.max_times_sampled, table.prompt_groups_max);
 }
 
 // Copies of the caller's windows, all of this library's size.
@@ -110,7 +142,12 @@ void resolve_anchor(const layout::TableHeader& table, uint32_t asked, SamplerPla
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options) {
   SamplerPlan plan{};
   GEAR_TRY(check_scalars(options));
-  GEAR_TRY(resolve_mode(*table.header, options.mode, &plan.direct));
+  GEAR_TRY(check_sharing(table, options));
+  GEAR_TRY(resolve_mode(*table.header, options, &plan.direct));
+  if (options.group != nullptr) plan.group = options.group;
+  plan.group_from = options.group_from;
+  plan.version_policy = options.version_policy;
+  plan.version_lag = options.version_lag;
   plan.batch_rows_max = options.batch_rows_max != 0 ? options.batch_rows_max : kBatchRowsMax;
   plan.batches_max = options.batches_max != 0 ? options.batches_max : kBatchesMax;
   plan.prefetch = plan.direct ? 0 : options.prefetch;

@@ -20,6 +20,10 @@ struct SamplerPlan {
   uint64_t seed;
   double beta;
   bool normalise;
+  std::string group;  // empty: none
+  uint32_t group_from;
+  uint32_t version_policy;
+  uint64_t version_lag;
 
   std::vector<WindowPlan> windows;
   std::vector<std::string> names;  // of the windows

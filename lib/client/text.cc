@@ -59,4 +59,11 @@ Status check_name(const char* what, const char* name) {
   return {};
 }
 
+Status check_group_name(const char* name) {
+  GEAR_TRY(check_name("group", name));
+  if (strlen(name) <= layout::kGroupNameBytesMax) return {};
+  return error(GEAR_ENAME, "group \"%s\" has %zu bytes; give at most %u", name, strlen(name),
+               layout::kGroupNameBytesMax);
+}
+
 }  // namespace gear::client

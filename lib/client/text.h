@@ -22,4 +22,7 @@ Status within(const std::string& tried, const Status& failure);
 // is "open table: name".
 Status check_name(const char* what, const char* name);
 
+// The same for consumer groups, whose names have at most 63 bytes.
+Status check_group_name(const char* name);
+
 }  // namespace gear::client

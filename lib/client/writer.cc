@@ -234,13 +234,15 @@ void Writer::store_row(const WriterLane& lane, const gear_cell* cells, size_t ce
   }
 }
 
-void Writer::push(SubmissionOp op, uint32_t lane, uint32_t count, uint32_t flags, double value) {
+void Writer::push(SubmissionOp op, uint32_t lane, uint32_t count, uint32_t flags, double value,
+                  uint64_t argument) {
   layout::SubmissionRecord record{};
   record.op = static_cast<uint32_t>(op);
   record.lane = lane;
   record.count = count;
   record.flags = flags;
   record.value = value;
+  record.argument = argument;
   channel_->submissions().push(record);
 }
 

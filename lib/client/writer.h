@@ -46,6 +46,8 @@ class Writer final : public Handle {
                      int64_t timeout_ns);
   Status make_item(uint32_t lane, uint32_t length, double priority, int64_t timeout_ns);
   Status set_priority(uint32_t lane, const double* priority, int64_t timeout_ns);
+  Status set_version(uint32_t lane, uint64_t version, int64_t timeout_ns);
+  Status set_prompt_group(uint32_t lane, uint64_t group, uint32_t size, int64_t timeout_ns);
 
   Status flush(int64_t timeout_ns, uint64_t* waiting);
   Status close();
@@ -78,7 +80,7 @@ class Writer final : public Handle {
   void store_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
   void commit(uint32_t lane, uint32_t rows);
   void push(layout::SubmissionOp op, uint32_t lane, uint32_t count, uint32_t flags = 0,
-            double value = 0);
+            double value = 0, uint64_t argument = 0);
   void submit();
 
   // writer_episode.cc

@@ -139,4 +139,37 @@ Status Writer::set_priority(uint32_t index, const double* priority, int64_t time
   return {};
 }
 
+Status Writer::set_version(uint32_t index, uint64_t version, int64_t timeout_ns) {
+  constexpr const char* kVerb = "set version of";
+  GEAR_TRY(check_lane(index, kVerb));
+  if (table_.header().versions_offset == 0) {
+    return error(GEAR_ESTATE, "%s: items of the table have no versions; create it with versions = 1",
+                 tried(kVerb, index).c_str());
+  }
+  GEAR_TRY(obtain(index, {}, kVerb, timeout_ns));
+  push(SubmissionOp::kVersion, index, 0, 0, 0, version);
+  submit();
+  return {};
+}
+
+Status Writer::set_prompt_group(uint32_t index, uint64_t group, uint32_t size,
+                                int64_t timeout_ns) {
+  constexpr const char* kVerb = "set prompt group of";
+  const layout::TableHeader& header = table_.header();
+  GEAR_TRY(check_lane(index, kVerb));
+  if (header.prompt_groups_max == 0) {
+    return error(GEAR_ESTATE, "%s: the table has no prompt groups; create it with prompt_groups_max",
+                 tried(kVerb, index).c_str());
+  }
+  if (size > header.capacity_items) {
+    return error(GEAR_EINVAL, "%s: size %u, the table has room for %llu items; give at most that",
+                 tried(kVerb, index).c_str(), size,
+                 static_cast<unsigned long long>(header.capacity_items));
+  }
+  GEAR_TRY(obtain(index, {}, kVerb, timeout_ns));
+  push(SubmissionOp::kPromptGroup, index, size, 0, 0, group);
+  submit();
+  return {};
+}
+
 }  // namespace gear::client

@@ -13,6 +13,7 @@ struct TableView {
   const uint32_t* marks = nullptr;  // block * block_steps + position
   const layout::ItemRecord* items = nullptr;
   const layout::EpisodeRecord* episodes = nullptr;
+  const uint64_t* versions = nullptr;  // of items by slot; nullptr: none kept
   const char* directory = nullptr;
   const char* data = nullptr;  // the data segment
 
@@ -26,6 +27,9 @@ struct TableView {
     view.items = layout::at_offset<layout::ItemRecord>(directory, view.header->items_offset);
     view.episodes =
         layout::at_offset<layout::EpisodeRecord>(directory, view.header->episodes_offset);
+    if (view.header->versions_offset != 0) {
+      view.versions = layout::at_offset<uint64_t>(directory, view.header->versions_offset);
+    }
     view.directory = static_cast<const char*>(directory);
     view.data = static_cast<const char*>(data);
     return view;

@@ -61,6 +61,7 @@ enum class SubmissionOp : uint32_t {
   kReturn = 18,       // count more drawn items go back to the table, uncounted
   kRelease = 19,      // argument: first lease, count: leases that end
   kWatch = 20,        // direct: wake me when the table has `argument` items
+  kReject = 21,       // group: as kRelease, but the items are to be delivered again
   // Items.
   kUpdate = 32,       // argument: key, value: priority
   kDelete = 33,       // argument: key

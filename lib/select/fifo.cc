@@ -80,6 +80,15 @@ void FifoSelector::clear() {
   publish(index_->count, uint64_t{0});
 }
 
+std::vector<uint32_t> fifo_slots(const layout::IndexRecord& record, const void* directory) {
+  const auto* index = layout::at_offset<FifoIndex>(directory, record.offset);
+  const auto* next = layout::at_offset<uint32_t>(index, sizeof(FifoIndex));
+  std::vector<uint32_t> slots;
+  slots.reserve(index->count);
+  for (uint32_t slot = index->head; slot != kNone; slot = next[slot]) slots.push_back(slot);
+  return slots;
+}
+
 uint32_t fifo_direct_pick(const FifoIndex* index, uint64_t capacity, uint32_t count,
                           Pick* picks) {
   if (observe(index->count) == 0) return 0;

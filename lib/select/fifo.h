@@ -1,6 +1,8 @@
 // Fifo: items in the order of their insertion, as a doubly linked list.
 #pragma once
 
+#include <vector>
+
 #include "layout/index.h"
 #include "select/selector.h"
 
@@ -29,5 +31,8 @@ uint64_t fifo_index_bytes(uint64_t capacity);
 void format_fifo(layout::FifoIndex* index, uint64_t capacity);
 uint32_t fifo_direct_pick(const layout::FifoIndex* index, uint64_t capacity, uint32_t count,
                           Pick* picks);
+
+// The slots of a fifo index, oldest first. Conductor only; O(items), allocates.
+std::vector<uint32_t> fifo_slots(const layout::IndexRecord& record, const void* directory);
 
 }  // namespace gear

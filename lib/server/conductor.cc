@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "server/sampler_port.h"
 
 namespace gear {
 
@@ -95,6 +96,22 @@ void Conductor::close_ports_of(uint64_t session) {
   for (const auto& port : ports_) {
     if (port->session() == session) port->begin_close();
   }
+}
+
+void Conductor::end_ports_of(const ConsumerGroup& group, int status) {
+  for (const auto& port : ports_) {
+    if (port->kind() != layout::ChannelKind::kSampler) continue;
+    if (static_cast<const SamplerPort&>(*port).group() == &group) port->end(status);
+  }
+}
+
+size_t Conductor::direct_samplers(const Table& table) const {
+  size_t count = 0;
+  for (const auto& port : ports_) {
+    if (&port->table() != &table || port->kind() != layout::ChannelKind::kSampler) continue;
+    if (static_cast<const SamplerPort&>(*port).direct()) ++count;
+  }
+  return count;
 }
 
 size_t Conductor::port_count(layout::ChannelKind kind) const {

@@ -33,6 +33,9 @@ class Conductor {
   Port* add_port(std::unique_ptr<Port> port);
   Port* find_port(uint32_t id) const;
   void close_ports_of(uint64_t session);
+  // Samplers of the group answer `status` from here on.
+  void end_ports_of(const ConsumerGroup& group, int status);
+  size_t direct_samplers(const Table& table) const;
   size_t port_count(layout::ChannelKind kind) const;
   size_t port_count() const { return ports_.size(); }
 

@@ -1,5 +1,7 @@
 #include "server/port.h"
 
+#include <algorithm>
+
 #include "base/shared_word.h"
 #include "shm/doorbell.h"
 
@@ -77,6 +79,15 @@ size_t Port::take_records() {
     ++taken;
   }
   return taken;
+}
+
+void Port::take_all_records() {
+  for (uint32_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
+    size_t taken = take_records();
+    if (taken == 0) break;
+    left -= static_cast<uint32_t>(std::min<size_t>(taken, left));
+  }
+  publish_progress();
 }
 
 void Port::publish_progress() {

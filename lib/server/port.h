@@ -65,6 +65,8 @@ class Port {
   // Before the head is published.
   virtual void before_publish() {}
 
+  // Takes what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
+  void take_all_records();
   bool table_changed() const { return table_->changes() != changes_seen_; }
   layout::ChannelHeader* header() const {
     return static_cast<layout::ChannelHeader*>(segment_.data());

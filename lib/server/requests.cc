@@ -68,6 +68,9 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     layout::WriterOpenRequest writer;
     layout::SamplerOpenRequest sampler;
     layout::ChannelIdRequest channel;
+    layout::TableRetuneRequest retune;
+    layout::TableVersionRequest version;
+    layout::GroupRequest group;
   } request;
   switch (op) {
     case ControlOp::kHello:
@@ -103,6 +106,7 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
       return open_writer(session, request.writer);
     case ControlOp::kSamplerOpen:
       if (!read_body(header, body, &request.sampler)) return malformed(header);
+      terminate(request.sampler.group);
       return open_sampler(session, request.sampler);
     case ControlOp::kItemsOpen:
       if (!read_body(header, body, &request.id)) return malformed(header);
@@ -111,10 +115,19 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
       if (!read_body(header, body, &request.channel)) return malformed(header);
       return close_channel(session, request.channel);
     case ControlOp::kTableRetune:
+      if (!read_body(header, body, &request.retune)) return malformed(header);
+      return retune_table(request.retune);
     case ControlOp::kTableVersion:
+      if (!read_body(header, body, &request.version)) return malformed(header);
+      return raise_version(request.version);
     case ControlOp::kGroupStats:
+    case ControlOp::kGroupDrop:
+      if (!read_body(header, body, &request.group)) return malformed(header);
+      terminate(request.group.group);
+      return about_group(request.group, op == ControlOp::kGroupDrop);
     case ControlOp::kGroupList:
-    case ControlOp::kGroupDrop: return malformed(header);
+      if (!read_body(header, body, &request.id)) return malformed(header);
+      return list_groups(request.id);
     case ControlOp::kServerInfo: return server_info();
     case ControlOp::kGoodbye: session.said_goodbye = true; return {};
   }

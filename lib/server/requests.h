@@ -47,6 +47,10 @@ class Requests {
   Reply attach_table(const layout::TableAttachRequest& request);
   Reply drop_table(const layout::TableNameRequest& request);
   Reply list_tables();
+  Reply retune_table(const layout::TableRetuneRequest& request);
+  Reply raise_version(const layout::TableVersionRequest& request);
+  Reply about_group(const layout::GroupRequest& request, bool drop);
+  Reply list_groups(const layout::TableIdRequest& request);
   Reply open_writer(const Session& session, const layout::WriterOpenRequest& request);
   Reply open_sampler(const Session& session, const layout::SamplerOpenRequest& request);
   Reply open_items(const Session& session, const layout::TableIdRequest& request);

@@ -26,6 +26,22 @@ ChannelPlan sampler_plan(const layout::SamplerOpenRequest& request) {
           static_cast<uint32_t>(std::bit_ceil(std::max<uint64_t>(records, 64)))};
 }
 
+Status check_sharing(const Table& table, const layout::SamplerOpenRequest& request) {
+  if (request.version_policy > GEAR_VERSION_DROP || request.group_from > 1) {
+    return error(GEAR_EINVAL, "version_policy %u, group_from %u; give a gear_version_policy, and 0 or 1",
+                 request.version_policy, request.group_from);
+  }
+  if (request.version_policy != GEAR_VERSION_ANY && table.header().versions_offset == 0) {
+    return error(GEAR_EUNSUPPORTED,
+                 "items of table \"%s\" have no versions; create it with versions = 1", table.name());
+  }
+  bool counted = request.group[0] != '\0' || request.version_policy == GEAR_VERSION_DROP;
+  if (counted && request.direct != 0) {
+    return error(GEAR_EUNSUPPORTED, "groups, and version_policy drop, need mode leased or auto");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
@@ -45,11 +61,21 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
                  "open sampler on \"%s\": direct sampling needs a limiter of min_size only and no max_times_sampled; use mode leased",
                  table->name());
   }
+  GEAR_TRY(check_sharing(*table, request));
+  std::shared_ptr<ConsumerGroup> group;
+  if (request.group[0] != '\0') {
+    auto opened = table->open_group(request.group, request.group_from == 0);
+    if (!opened.ok()) return opened.status();
+    group = opened.take();
+  }
   ChannelPlan plan = sampler_plan(request);
   Result<Segment> channel = make_channel(plan, instance_id, id, memory);
   if (!channel.ok()) return channel.status();
-  return std::unique_ptr<Port>(
+  std::unique_ptr<SamplerPort> port(
       new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
+  port->group_ = std::move(group);
+  if (port->group_) ++port->group_->consumers;
+  return std::unique_ptr<Port>(std::move(port));
 }
 
 SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table,
@@ -57,7 +83,8 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
     : Port(plan, std::move(segment), std::move(table), id, session),
       rng_(request.seed),
       prefetch_(request.prefetch),
-      direct_(request.direct != 0) {
+      direct_(request.direct != 0),
+      filter_{request.version_policy, request.version_lag} {
   if (direct_) return;
   uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
   leases_.resize(std::bit_ceil(held + plan.completion_slots));
@@ -68,8 +95,9 @@ void SamplerPort::give_up() {
   uint64_t posted = completions().tail();
   if (posted > resolved_) take_or_return(posted - resolved_, false);
   for (Lease& lease : leases_) {
-    if (lease.state == LeaseState::kTaken) end_lease(lease);
+    if (lease.state == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
   }
+  if (group_) --group_->consumers;
 }
 
 Port::Step SamplerPort::apply(const SubmissionRecord& record) {
@@ -83,7 +111,11 @@ Port::Step SamplerPort::apply(const SubmissionRecord& record) {
     case SubmissionOp::kDemand: return demand(record.argument, record.count);
     case SubmissionOp::kTake: return take_or_return(record.count, true);
     case SubmissionOp::kReturn: return take_or_return(record.count, false);
-    case SubmissionOp::kRelease: return release(record.argument, record.count);
+    case SubmissionOp::kRelease:
+      return release(record.argument, record.count, LeaseEnd::kReleased);
+    case SubmissionOp::kReject:
+      if (!group_) return Step::kBroken;
+      return release(record.argument, record.count, LeaseEnd::kUnacknowledged);
     default: return Step::kBroken;
   }
 }
@@ -103,13 +135,21 @@ Port::Step SamplerPort::take_or_return(uint64_t count, bool take) {
     // Returned newest first, so that a fifo table has them in their old order again.
     Lease& one = lease(take ? resolved_ + i : resolved_ + count - 1 - i);
     if (take) {
-      table().take(one.drawn);
+      if (group_) {
+        table().take_for(*group_, one.drawn);
+      } else {
+        table().take(one.drawn);
+      }
       one.state = LeaseState::kTaken;
       one.taken_ns = now;
       ++taken_;
     } else {
-      table().give_back(one.drawn);
-      table().unpin(one.drawn.pin);
+      if (group_) {
+        table().give_back_for(*group_, one.drawn);
+      } else {
+        table().give_back(one.drawn);
+        table().unpin(one.drawn.pin);
+      }
       one.state = LeaseState::kNone;
     }
   }
@@ -117,28 +157,39 @@ Port::Step SamplerPort::take_or_return(uint64_t count, bool take) {
   return Step::kApplied;
 }
 
-Port::Step SamplerPort::release(uint64_t first, uint64_t count) {
+Port::Step SamplerPort::release(uint64_t first, uint64_t count, LeaseEnd how) {
   if (count > leases_.size() || first > resolved_ || count > resolved_ - first) {
     return Step::kBroken;
   }
   for (uint64_t number = first; number < first + count; ++number) {
     Lease& one = lease(number);
     // Another number, or not taken: it expired, or was released before; nothing is left to end.
-    if (one.number == number && one.state == LeaseState::kTaken) end_lease(one);
+    if (one.number == number && one.state == LeaseState::kTaken) end_lease(one, how);
   }
   return Step::kApplied;
 }
 
-void SamplerPort::end_lease(Lease& lease) {
-  table().unpin(lease.drawn.pin);
+void SamplerPort::end_lease(Lease& lease, LeaseEnd how) {
+  if (!group_) {
+    table().unpin(lease.drawn.pin);
+  } else if (how == LeaseEnd::kReleased) {
+    table().acknowledge(*group_, lease.drawn);
+  } else {
+    table().deliver_again(*group_, lease.drawn);
+  }
   lease.state = LeaseState::kNone;
   --taken_;
 }
 
 void SamplerPort::tick(int64_t now_ns) {
   int64_t timeout_ns = int64_t{table().header().lease_timeout_ms} * 1'000'000;
+  auto over = [&](const Lease& one) {
+    return one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns;
+  };
+  if (std::none_of(leases_.begin(), leases_.end(), over)) return;
+  if (group_) take_all_records();
   for (Lease& one : leases_) {
-    if (one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns) end_lease(one);
+    if (over(one)) end_lease(one, LeaseEnd::kUnacknowledged);
   }
 }
 
@@ -155,7 +206,7 @@ size_t SamplerPort::post_due() {
     // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
     uint64_t missing = demand_through_ - tail;
     bool fewer_will_do = demand_least_ < demand_through_ - resolved_;
-    if (!fewer_will_do && !table().draws_ready(missing)) return posted;
+    if (!fewer_will_do && !ready(missing)) return posted;
   }
   return posted + post_draws(std::max(demand_through_, resolved_ + prefetch_));
 }
@@ -167,11 +218,19 @@ size_t SamplerPort::post_draws(uint64_t through) {
   return posted;
 }
 
+bool SamplerPort::ready(uint64_t draws) const {
+  return group_ ? table().draws_ready_for(*group_, filter_, draws) : table().draws_ready(draws);
+}
+
+bool SamplerPort::draw(Drawn* drawn) {
+  return group_ ? table().draw_for(*group_, filter_, drawn) : table().draw(rng_, filter_, drawn);
+}
+
 bool SamplerPort::post_one_draw() {
   uint64_t number = completions().tail();
   Lease& one = lease(number);
-  if (one.state != LeaseState::kNone || !table().draws_ready(1)) return false;
-  if (!table().draw(rng_, &one.drawn)) return false;
+  if (one.state != LeaseState::kNone || !ready(1)) return false;
+  if (!draw(&one.drawn)) return false;
   one.number = number;
   one.state = LeaseState::kPosted;
   layout::CompletionRecord record;

@@ -15,6 +15,10 @@ namespace gear {
 //   posted -> taken (the draw counts) -> released, or expired
 //   posted -> returned (the draw never was)
 // Leases [resolved_, posted_) are posted and neither taken nor returned.
+//
+// With a consumer group a release acknowledges; a lease that is rejected, expires, or is taken when the port ends is
+// delivered again. What a client was told it had acknowledged never is: it says so only while its own, earlier clock
+// has not reached the lease's end, and expiry first takes all records that are in the ring.
 class SamplerPort final : public Port {
  public:
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table,
@@ -22,6 +26,8 @@ class SamplerPort final : public Port {
                                             uint64_t instance_id, uint32_t id, uint64_t session,
                                             const MemoryOptions& memory);
   void give_up() override;
+  bool direct() const { return direct_; }
+  const ConsumerGroup* group() const { return group_.get(); }
   bool wants_tick() const override { return taken_ > 0; }
   void tick(int64_t now_ns) override;
 
@@ -33,7 +39,8 @@ class SamplerPort final : public Port {
 
   Step demand(uint64_t through, uint64_t least);
   Step take_or_return(uint64_t count, bool take);
-  Step release(uint64_t first, uint64_t count);
+  enum class LeaseEnd { kReleased, kUnacknowledged };
+  Step release(uint64_t first, uint64_t count, LeaseEnd how);
   size_t post_draws(uint64_t through);
   bool post_one_draw();
   size_t post_watched();
@@ -46,11 +53,15 @@ class SamplerPort final : public Port {
     Drawn drawn{};
   };
   Lease& lease(uint64_t number) { return leases_[number & (leases_.size() - 1)]; }
-  void end_lease(Lease& lease);
+  void end_lease(Lease& lease, LeaseEnd how);
+  bool ready(uint64_t draws) const;
+  bool draw(Drawn* drawn);
 
   Rng rng_;
   uint64_t prefetch_;
   bool direct_;
+  VersionFilter filter_;
+  std::shared_ptr<ConsumerGroup> group_;  // nullptr: none
   std::vector<Lease> leases_;  // a power of two
   uint64_t resolved_ = 0;
   uint64_t taken_ = 0;         // leases in state taken

@@ -75,11 +75,20 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
     case SubmissionOp::kPriority:
       admit = table().set_priority(table_lane, record.flags != 0, record.value);
       break;
+    case SubmissionOp::kVersion:
+      admit = table().set_version(table_lane, record.argument);
+      break;
+    case SubmissionOp::kPromptGroup:
+      admit = table().set_prompt_group(table_lane, record.argument, record.count);
+      break;
     default: return Step::kBroken;
   }
   if (admit == Admit::kBlocked) return Step::kWait;
   if (admit == Admit::kBroken) return Step::kBroken;
-  if (admit == Admit::kRejected) ++items_rejected_;
+  if (admit == Admit::kRejected) {
+    ++items_rejected_;
+    table().count_rejected_item();
+  }
   if (static_cast<SubmissionOp>(record.op) == SubmissionOp::kEnd && lane.episodes_granted > 0) {
     --lane.episodes_granted;
   }

@@ -23,6 +23,7 @@ constexpr uint64_t kBlockBytesWanted = 64 * 1024;
 constexpr uint64_t kBlockBytesLeast = 4 * 1024;
 constexpr uint64_t kColumnAlignment = 128;
 constexpr uint64_t kCellBytesMax = uint64_t{1} << 40;
+constexpr uint32_t kPromptGroupsMax = 1u << 16;
 constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 46;
 
 struct DtypeRow {
@@ -161,7 +162,12 @@ Status plan_items(const TableCreateRequest& request, TableHeader* header) {
   return {};
 }
 
-Status plan_capacity_steps(const TableCreateRequest& request, TableHeader* header) {
+Status plan_capacity_steps(const TableCreateRequest& request, const std::vector<ColumnRecord>& columns,
+                           TableHeader* header) {
+  for (const ColumnRecord& column : columns) {
+    if ((column.flags & GEAR_COLUMN_PER_EPISODE) == 0) header->step_bytes += column.cell_bytes;
+  }
+  header->capacity_bytes = request.capacity_bytes;
   uint64_t items = request.capacity_items;
   uint64_t steps_each = 1;
   switch (header->item_policy) {
@@ -174,15 +180,26 @@ Status plan_capacity_steps(const TableCreateRequest& request, TableHeader* heade
       header->item_steps_max = static_cast<uint32_t>(request.episode_steps_max);
       steps_each = request.episode_steps_max;
   }
-  if (request.capacity_steps == 0 && steps_each == 0) {
+  uint64_t steps = request.capacity_steps;
+  uint64_t steps_by_bytes = request.capacity_bytes / header->step_bytes;
+  if (steps == 0 && steps_each == 0) steps = steps_by_bytes;
+  if (steps == 0 && steps_each == 0) {
     return error(GEAR_ESIZE,
-                 "create table \"%s\": the length of its items is not known; give episode_steps_max, or capacity_steps",
+                 "create table \"%s\": the length of its items is not known; give episode_steps_max, capacity_steps, or capacity_bytes",
                  request.name);
   }
-  uint64_t steps = request.capacity_steps;
+  bool item_fits = request.capacity_bytes == 0 ||
+                   request.capacity_bytes / header->step_bytes >= std::max(1u, header->item_length);
+  if (!item_fits) {
+    return error(GEAR_ESIZE, "create table \"%s\": capacity_bytes %llu is less than one item of %u steps of %llu bytes; raise it",
+                 request.name, static_cast<unsigned long long>(request.capacity_bytes),
+                 std::max(1u, header->item_length),
+                 static_cast<unsigned long long>(header->step_bytes));
+  }
   if (steps == 0) {
     GEAR_TRY(multiply(request.name, "steps", items, steps_each, &steps));
     steps += header->item_steps_max > steps_each ? header->item_steps_max - steps_each : 0;
+    if (request.capacity_bytes != 0) steps = std::min(steps, steps_by_bytes);
   }
   if (steps < header->item_steps_max) {
     return error(GEAR_ESIZE, "create table \"%s\": capacity_steps %llu is less than one item of %u steps; raise it",
@@ -243,7 +260,16 @@ Status plan_limiter(const TableCreateRequest& request, TableHeader* header) {
   }
   header->limiter = {limiter.samples_per_insert, limiter.min_size, limiter.min_diff,
                      limiter.max_diff};
-  header->direct_allowed = limiter_counts_nothing(limiter) && request.max_times_sampled == 0;
+  header->direct_allowed = direct_sampling_allowed(*header);
+  return {};
+}
+
+Status plan_sharing(const TableCreateRequest& request, TableHeader* header) {
+  if (request.versions > 1 || request.prompt_groups_max > kPromptGroupsMax) {
+    return error(GEAR_EINVAL, "create table \"%s\": versions %u, prompt_groups_max %u; give 0 or 1, and at most %u",
+                 request.name, request.versions, request.prompt_groups_max, kPromptGroupsMax);
+  }
+  header->prompt_groups_max = request.prompt_groups_max;
   return {};
 }
 
@@ -270,12 +296,7 @@ Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
                  request.name, header.lanes_max, header.window_before_max, header.window_after_max,
                  request.block_steps);
   }
-  uint64_t step_bytes = 0;
-  for (const ColumnRecord& column : geometry->columns) {
-    if ((column.flags & GEAR_COLUMN_PER_EPISODE) == 0) step_bytes += column.cell_bytes;
-  }
-  header.step_bytes = step_bytes;
-  header.block_steps = choose_block_steps(request, header, step_bytes);
+  header.block_steps = choose_block_steps(request, header, header.step_bytes);
 
   uint64_t block = 0;
   uint64_t episode = 0;
@@ -343,6 +364,9 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
   header->blocks_offset = take(uint64_t{header->block_count} * sizeof(layout::BlockRecord));
   header->marks_offset = take(marks);
   header->items_offset = take(uint64_t{header->item_slots} * sizeof(layout::ItemRecord));
+  if (request.versions != 0) {
+    header->versions_offset = take(uint64_t{header->item_slots} * sizeof(uint64_t));
+  }
   header->episodes_offset = take(uint64_t{header->episode_slots} * sizeof(layout::EpisodeRecord));
   for (uint32_t i = 0; i < header->index_count; ++i) {
     layout::IndexRecord& index = header->indexes[i];
@@ -358,6 +382,14 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
 }
 
 }  // namespace
+
+bool direct_sampling_allowed(const TableHeader& header) {
+  gear_rate_limiter limiter{header.limiter.samples_per_insert, header.limiter.min_size,
+                            header.limiter.min_diff, header.limiter.max_diff};
+  // Members of a prompt group are in the indexes one after the other, which only direct samplers would see.
+  return limiter_counts_nothing(limiter) && header.max_times_sampled == 0 &&
+         header.prompt_groups_max == 0;
+}
 
 uint32_t dtype_bytes(uint32_t dtype, uint32_t element_bytes) {
   if (dtype == GEAR_BYTES) return element_bytes;
@@ -392,8 +424,9 @@ Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSp
   header.column_count = request.column_count;
   GEAR_TRY(plan_columns(request, columns, &geometry));
   GEAR_TRY(plan_items(request, &header));
-  GEAR_TRY(plan_capacity_steps(request, &header));
+  GEAR_TRY(plan_capacity_steps(request, geometry.columns, &header));
   GEAR_TRY(plan_selectors(request, selectors, &header));
+  GEAR_TRY(plan_sharing(request, &header));
   GEAR_TRY(plan_limiter(request, &header));
   GEAR_TRY(plan_blocks(request, &geometry));
   GEAR_TRY(plan_block_count(request, &header));

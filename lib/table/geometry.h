@@ -23,6 +23,9 @@ Result<Geometry> plan_geometry(const layout::TableCreateRequest& request,
                                const layout::ColumnSpec* columns,
                                const layout::SelectorSpec* selectors = nullptr);
 
+// Whether nothing has to be counted at a draw, so that clients may draw by themselves.
+bool direct_sampling_allowed(const layout::TableHeader& header);
+
 // How many blocks a writer's lane is granted ahead of the one it fills.
 uint32_t blocks_ahead(const layout::TableHeader& header);
 

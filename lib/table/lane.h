@@ -29,6 +29,9 @@ struct Lane {
 
   bool priority_given = false;
   double priority = 0;
+  uint64_t version = 0;        // of coming items
+  uint64_t prompt_group = 0;   // of coming items, with prompt_size
+  uint32_t prompt_size = 0;    // 0: they are members of none
   uint32_t blocks_wanted = 0;  // asked for, not granted yet
 
   uint64_t episode_steps() const { return next_row - episode_row; }

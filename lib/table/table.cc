@@ -63,6 +63,9 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
   episode_holds_.assign(header_->episode_slots, 0);
   free_episodes_.reserve(header_->episode_slots);
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
+  if (header_->versions_offset != 0) {
+    versions_ = layout::at_offset<uint64_t>(base, header_->versions_offset);
+  }
   open_selectors();
   limiter_ = RateLimiter({header_->limiter.samples_per_insert, header_->limiter.min_size,
                           header_->limiter.min_diff, header_->limiter.max_diff});
@@ -126,8 +129,7 @@ void Table::close_lane(uint32_t index) {
 bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
   Lane& lane = lanes_[index];
   uint32_t block = pool_->take(index, lane.granted_row);
-  while (block == kNone && remover_->count() > 0) {
-    evict_one();
+  while (block == kNone && (remove_something() || drop_redelivery())) {
     block = pool_->take(index, lane.granted_row);
   }
   if (block == kNone) return false;
@@ -140,7 +142,8 @@ bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
 }
 
 bool Table::grant_episode(uint32_t index, uint32_t* slot) {
-  while (free_episodes_.empty() && remover_->count() > 0) evict_one();
+  while (free_episodes_.empty() && (remove_something() || drop_redelivery())) {
+  }
   if (free_episodes_.empty()) return false;
   *slot = free_episodes_.back();
   free_episodes_.pop_back();
@@ -171,6 +174,7 @@ void Table::sync_lane(const Lane& lane, uint32_t index) {
 }
 
 void Table::reset() {
+  reset_groups();
   for (uint32_t slot = 0; slot < items_used_; ++slot) {
     if (items_[slot].generation % 2 == 1) remove_item(slot);
   }
@@ -194,6 +198,8 @@ void Table::reset() {
   note(counters.episodes, uint64_t{0});
   note(counters.evictions, uint64_t{0});
   note(counters.priority_max, 0.0);
+  note(counters.prompt_groups_dropped, uint64_t{0});
+  note(counters.items_rejected, uint64_t{0});
   publish(counters.items, uint64_t{0});
   publish(counters.epoch, counters.epoch + 1);
   ++changes_;

@@ -12,8 +12,12 @@
 #include "select/selector.h"
 #include "shm/segment.h"
 #include "table/block_pool.h"
+#include "table/drawn.h"
 #include "table/geometry.h"
+#include "table/group.h"
+#include "table/item_order.h"
 #include "table/lane.h"
+#include "table/prompt_groups.h"
 
 namespace gear {
 
@@ -23,23 +27,6 @@ enum class Admit {
   kBlocked,  // the limiter does not admit the item; try again when the table changed
   kBroken,   // no client of ours sends this
   kRejected  // breaks a rule of the table: not made, the stream goes on
-};
-
-// A range of rows that stays readable until it is let go.
-struct Pin {
-  uint32_t block = layout::kNone;
-  uint32_t position = 0;
-  uint32_t length = 0;
-  uint32_t episode = layout::kNone;
-};
-
-// One draw, pinned.
-struct Drawn {
-  layout::DrawRecord record;
-  Pin pin;
-  uint32_t slot;
-  uint64_t item_generation;
-  uint64_t epoch;
 };
 
 // Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
@@ -79,14 +66,36 @@ class Table {
   Admit give_episode_cells(uint32_t lane);
   Admit make_item(uint32_t lane, uint32_t length, double priority);
   Admit set_priority(uint32_t lane, bool given, double priority);
+  Admit set_version(uint32_t lane, uint64_t version);
+  // Coming items of the lane are members of a prompt group; size 0: of none.
+  Admit set_prompt_group(uint32_t lane, uint64_t group, uint32_t size);
+  void count_rejected_item();
 
   // Draws. `draws_ready(n)` says whether n draws would succeed now. A draw counts as reserved until it is taken (sampled) or
   // returned; its pin lasts until unpin.
   bool draws_ready(uint64_t n) const;
-  bool draw(Rng& rng, Drawn* drawn);
+  bool draw(Rng& rng, const VersionFilter& filter, Drawn* drawn);
   void take(const Drawn& drawn);
   void give_back(const Drawn& drawn);
   void unpin(const Pin& pin);
+
+  // Consumer groups. open_group makes the group when there is none of that name.
+  // Errors: EUNSUPPORTED (max_times_sampled), ELIMIT.
+  Result<std::shared_ptr<ConsumerGroup>> open_group(const char* name, bool from_oldest);
+  std::shared_ptr<ConsumerGroup> find_group(const char* name) const;
+  const std::vector<std::shared_ptr<ConsumerGroup>>& groups() const { return groups_; }
+  void drop_group(ConsumerGroup& group);
+  bool draws_ready_for(const ConsumerGroup& group, const VersionFilter& filter, uint64_t n) const;
+  bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
+  void take_for(ConsumerGroup& group, const Drawn& drawn);
+  void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
+  void acknowledge(ConsumerGroup& group, const Drawn& drawn);
+  void deliver_again(ConsumerGroup& group, const Drawn& drawn);
+
+  // Never goes down.
+  void raise_version(uint64_t version);
+  // `direct_allowed` follows. The limits are checked by the caller.
+  void retune(const gear_rate_limiter& limits);
 
   // Items by key, as in gear_items_result; runs of updates go between begin_updates and end_updates.
   enum class KeyOutcome { kApplied, kStale, kUnknown, kRejected };
@@ -106,7 +115,8 @@ class Table {
   void lay_out(const Geometry& geometry, uint64_t table_id);
   void open_selectors();
 
-  bool items_blocked() const;
+  uint64_t items_coming(const Lane& lane);
+  bool items_blocked(const Lane& lane);
   bool step_makes_item(const Lane& lane) const;
   void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
   void forget_past_rows(Lane& lane);
@@ -115,11 +125,28 @@ class Table {
 
   void insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                    uint32_t flags);
+  uint32_t fill_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                     uint32_t flags);
+  void show_item(uint32_t slot);
+  void hide_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                 uint32_t flags);
+  void free_slot(uint32_t slot);
+  void make_room(uint64_t bytes);
+  bool remove_something();
+  void drop_oldest_prompt_group();
+  bool drop_redelivery();
+  void reset_groups();
+  void keep_order();
   void evict_one();
   void unselect(uint32_t slot);
   void remove_item(uint32_t slot);  // from the table; not in the selectors any more
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
+  uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
+  void pin_draw(uint32_t slot, double probability, Drawn* drawn);
+  bool pick_item(Rng& rng, const VersionFilter& filter, Pick* pick);
+  bool too_old(uint32_t slot, const VersionFilter& filter) const;
+  void drop_too_old(uint32_t slot);
 
   void hold_episode(uint32_t slot) { if (slot != layout::kNone) ++episode_holds_[slot]; }
   void drop_episode(uint32_t slot);
@@ -150,6 +177,11 @@ class Table {
   std::vector<uint32_t> free_episodes_;
   std::vector<uint32_t> episode_holds_;
   uint64_t changes_ = 0;
+
+  uint64_t* versions_ = nullptr;  // of items by slot, in the directory; nullptr: none kept
+  PromptGroups prompt_groups_;
+  ItemOrder order_;
+  std::vector<std::shared_ptr<ConsumerGroup>> groups_;
 };
 
 }  // namespace gear

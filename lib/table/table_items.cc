@@ -17,14 +17,41 @@ double Table::coming_priority(const Lane& lane) const {
   return largest > 0 ? largest : 1.0;
 }
 
-bool Table::items_blocked() const {
-  if (!limiter_.may_insert(1)) return true;
-  // Full of items that are drawn for the last time but not taken yet: none may be evicted.
-  return header_->counters.items >= header_->capacity_items && remover_->count() == 0;
+// How many items become visible when the lane makes one.
+uint64_t Table::items_coming(const Lane& lane) {
+  if (lane.prompt_size == 0) return 1;
+  const PromptGroups::Group* group = prompt_groups_.find(lane.prompt_group);
+  uint64_t members = group != nullptr ? group->slots.size() : 0;
+  uint64_t size = group != nullptr ? group->size : lane.prompt_size;
+  return members + 1 >= size ? size : 0;
 }
 
+bool Table::items_blocked(const Lane& lane) {
+  uint64_t coming = items_coming(lane);
+  if (coming > 0 && !limiter_.may_insert(coming)) return true;
+  // Full of items that are drawn for the last time but not taken yet: none may be evicted.
+  const layout::TableCounters& counters = header_->counters;
+  return counters.items + counters.items_hidden >= header_->capacity_items &&
+         remover_->count() == 0 && prompt_groups_.count() == 0;
+}
+
+// Makes the item, or counts it as rejected.
 void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                         uint32_t flags) {
+  if (header_->capacity_bytes != 0 && item_bytes(length) > header_->capacity_bytes) {
+    return count_rejected_item();
+  }
+  if (lane.prompt_size != 0) return hide_item(lane, first_row, length, priority, flags);
+  show_item(fill_item(lane, first_row, length, priority, flags));
+}
+
+void Table::count_rejected_item() {
+  note(header_->counters.items_rejected, header_->counters.items_rejected + 1);
+}
+
+// An item that is whole but that no one can find: in no index, and of an even generation.
+uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                          uint32_t flags) {
   uint32_t block = lane.tail;
   while (blocks_[block].start_row > first_row) {
     block = blocks_[block].previous;
@@ -34,7 +61,7 @@ void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double 
   auto position = static_cast<uint32_t>(first_row - blocks_[block].start_row);
   hold_range(block, position, length, true);
 
-  if (header_->counters.items >= header_->capacity_items) evict_one();
+  make_room(item_bytes(length));
   uint32_t slot = items_used_;
   if (!free_items_.empty()) {
     slot = free_items_.back();
@@ -53,6 +80,14 @@ void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double 
   note(item.flags, flags);
   note(item.priority, priority);
   hold_episode(item.episode);
+  if (versions_ != nullptr) note(versions_[slot], lane.version);
+  note(header_->counters.bytes, header_->counters.bytes + item_bytes(length));
+  return slot;
+}
+
+void Table::show_item(uint32_t slot) {
+  ItemRecord& item = items_[slot];
+  double priority = item.priority;
   publish(item.generation, item.generation + 1);
 
   sampler_->insert(slot, priority);
@@ -63,7 +98,33 @@ void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double 
   if (priority > counters.priority_max) note(counters.priority_max, priority);
   note(counters.inserts, counters.inserts + 1);
   publish(counters.items, counters.items + 1);
+  if (order_.kept()) {
+    order_.append(slot);
+    for (const auto& group : groups_) group->inserted(slot);
+  }
   ++changes_;
+}
+
+// A slot, and room for the bytes of one more item, as far as there is something to remove.
+void Table::make_room(uint64_t bytes) {
+  const layout::TableCounters& counters = header_->counters;
+  auto full = [&] {
+    if (counters.items + counters.items_hidden >= header_->capacity_items) return true;
+    return header_->capacity_bytes != 0 && counters.bytes + bytes > header_->capacity_bytes;
+  };
+  while (full() && remove_something()) {
+  }
+}
+
+// An item by the remover, else the oldest incomplete prompt group; false when neither is there.
+bool Table::remove_something() {
+  if (remover_->count() > 0) {
+    evict_one();
+    return true;
+  }
+  if (prompt_groups_.count() == 0) return false;
+  drop_oldest_prompt_group();
+  return true;
 }
 
 void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold) {
@@ -104,11 +165,13 @@ void Table::unselect(uint32_t slot) {
 
 void Table::remove_item(uint32_t slot) {
   ItemRecord& item = items_[slot];
+  if (order_.kept()) {
+    for (const auto& group : groups_) group->removed(slot, order_);
+    order_.remove(slot);
+  }
   // Even: whoever reads the item now draws again, and keys of it are stale.
   publish(item.generation, item.generation + 1);
-  hold_range(item.block, item.position, item.length, false);
-  drop_episode(item.episode);
-  free_items_.push_back(slot);
+  free_slot(slot);
   limiter_.deleted(1);
   layout::TableCounters& counters = header_->counters;
   note(counters.deletes, counters.deletes + 1);
@@ -116,40 +179,53 @@ void Table::remove_item(uint32_t slot) {
   ++changes_;
 }
 
+// What fill_item took.
+void Table::free_slot(uint32_t slot) {
+  const ItemRecord& item = items_[slot];
+  note(header_->counters.bytes, header_->counters.bytes - item_bytes(item.length));
+  hold_range(item.block, item.position, item.length, false);
+  drop_episode(item.episode);
+  free_items_.push_back(slot);
+}
+
 bool Table::draws_ready(uint64_t n) const {
   if (sampler_->count() == 0 || !limiter_.may_sample(n + reserved_)) return false;
   return header_->max_times_sampled == 0 || draws_left_ >= n;
 }
 
-bool Table::draw(Rng& rng, Drawn* drawn) {
+bool Table::draw(Rng& rng, const VersionFilter& filter, Drawn* drawn) {
   Pick pick;
-  if (!sampler_->pick(rng, &pick)) return false;
-  ItemRecord& item = items_[pick.slot];
+  if (!pick_item(rng, filter, &pick)) return false;
+  pin_draw(pick.slot, pick.probability, drawn);
+  if (header_->max_times_sampled != 0) {
+    --draws_left_;
+    // The last draw: nobody else may have it, but it comes back if this one is returned.
+    if (items_[pick.slot].times_sampled >= header_->max_times_sampled) unselect(pick.slot);
+  }
+  return true;
+}
+
+void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
+  ItemRecord& item = items_[slot];
   note(item.times_sampled, item.times_sampled + 1);
-  drawn->slot = pick.slot;
+  drawn->slot = slot;
   drawn->item_generation = item.generation;
   drawn->epoch = header_->counters.epoch;
   drawn->pin = {item.block, item.position, item.length, item.episode};
   drawn->record = {static_cast<uint32_t>(layout::CompletionType::kItem),
                    item.length,
-                   0,
-                   layout::make_key(item.generation, pick.slot, header_->slot_bits),
+                   versions_ != nullptr ? versions_[slot] : 0,
+                   layout::make_key(item.generation, slot, header_->slot_bits),
                    item.block,
                    item.position,
                    blocks_[item.block].generation,
                    item.episode,
                    item.times_sampled,
                    item.priority,
-                   pick.probability};
+                   probability};
   hold_range(item.block, item.position, item.length, true);
   hold_episode(item.episode);
   ++reserved_;
-  if (header_->max_times_sampled != 0) {
-    --draws_left_;
-    // The last draw: nobody else may have it, but it comes back if this one is returned.
-    if (item.times_sampled >= header_->max_times_sampled) unselect(pick.slot);
-  }
-  return true;
 }
 
 void Table::take(const Drawn& drawn) {

@@ -33,7 +33,7 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
   Admit outcome = Admit::kDone;
   for (; *done < count; ++*done) {
     bool makes_item = step_makes_item(lane);
-    if (makes_item && items_blocked()) {
+    if (makes_item && items_blocked(lane)) {
       outcome = Admit::kBlocked;
       break;
     }
@@ -100,7 +100,7 @@ Admit Table::end_episode(uint32_t index, uint32_t flags) {
   bool whole = header_->item_policy == GEAR_ITEMS_EPISODE && steps > 0;
   bool shorter = header_->item_policy == GEAR_ITEMS_SEQUENCE && steps > 0 &&
                  steps < header_->item_length && header_->short_episodes == 0;
-  if ((whole || shorter) && items_blocked()) return Admit::kBlocked;
+  if ((whole || shorter) && items_blocked(lane)) return Admit::kBlocked;
 
   uint64_t first_row = lane.episode_row;
   if (has_final) append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal);
@@ -146,8 +146,23 @@ Admit Table::make_item(uint32_t index, uint32_t length, double priority) {
   bool valid = length >= 1 && length <= lane.episode_steps() &&
                length <= header_->item_steps_max && priority_valid(priority);
   if (!valid) return Admit::kRejected;
-  if (items_blocked()) return Admit::kBlocked;
+  if (items_blocked(lane)) return Admit::kBlocked;
   insert_item(lane, lane.next_row - length, length, priority, 0);
+  return Admit::kDone;
+}
+
+Admit Table::set_version(uint32_t index, uint64_t version) {
+  if (versions_ == nullptr) return Admit::kBroken;
+  lanes_[index].version = version;
+  return Admit::kDone;
+}
+
+Admit Table::set_prompt_group(uint32_t index, uint64_t group, uint32_t size) {
+  if (size > header_->capacity_items || (size != 0 && header_->prompt_groups_max == 0)) {
+    return Admit::kBroken;
+  }
+  lanes_[index].prompt_group = group;
+  lanes_[index].prompt_size = size;
   return Admit::kDone;
 }
 

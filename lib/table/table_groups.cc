@@ -1,0 +1,233 @@
+// Consumer groups, prompt groups, versions: who may see which items, and when.
+
+#include "base/check.h"
+#include "base/shared_word.h"
+#include "select/fifo.h"
+#include "table/table.h"
+
+namespace gear {
+
+using layout::CompletionType;
+using layout::kNone;
+
+namespace {
+constexpr size_t kGroupsMax = 64;
+// Picks that may be too old before those are set aside.
+constexpr uint32_t kVersionTries = 64;
+}  // namespace
+
+bool Table::too_old(uint32_t slot, const VersionFilter& filter) const {
+  if (filter.policy == GEAR_VERSION_ANY || versions_ == nullptr) return false;
+  uint64_t now = header_->counters.version;
+  return now > filter.lag && versions_[slot] < now - filter.lag;
+}
+
+// An item that the sampler's index still holds.
+void Table::drop_too_old(uint32_t slot) {
+  if (header_->max_times_sampled != 0) {
+    draws_left_ -= header_->max_times_sampled - items_[slot].times_sampled;
+  }
+  unselect(slot);
+  remove_item(slot);
+}
+
+// The probability of a pick is that among all items, too old ones included.
+bool Table::pick_item(Rng& rng, const VersionFilter& filter, Pick* pick) {
+  for (uint32_t tries = 0; tries < kVersionTries;) {
+    if (!sampler_->pick(rng, pick)) return false;
+    if (!too_old(pick->slot, filter)) return true;
+    if (filter.policy == GEAR_VERSION_DROP) {
+      drop_too_old(pick->slot);
+    } else {
+      ++tries;
+    }
+  }
+  // A selector that would name the same ones for ever, or hardly any item that is new enough: set old ones aside.
+  std::vector<uint32_t> aside;
+  bool found = false;
+  while (!found && sampler_->pick(rng, pick)) {
+    found = !too_old(pick->slot, filter);
+    if (found) break;
+    aside.push_back(pick->slot);
+    sampler_->remove(pick->slot);
+  }
+  for (size_t i = aside.size(); i-- > 0;) {
+    sampler_->restore(aside[i], items_[aside[i]].priority);
+  }
+  return found;
+}
+
+void Table::raise_version(uint64_t version) {
+  if (version <= header_->counters.version) return;
+  note(header_->counters.version, version);
+  ++changes_;
+}
+
+void Table::retune(const gear_rate_limiter& limits) {
+  limiter_.retune(limits);
+  layout::LimiterRecord& record = header_->limiter;
+  note(record.samples_per_insert, limits.samples_per_insert);
+  note(record.min_size, limits.min_size);
+  note(record.min_diff, limits.min_diff);
+  note(record.max_diff, limits.max_diff);
+  note(header_->direct_allowed, uint32_t{direct_sampling_allowed(*header_)});
+  ++changes_;
+}
+
+void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
+                      uint32_t flags) {
+  const PromptGroups::Group* known = prompt_groups_.find(lane.prompt_group);
+  if (known != nullptr && known->size != lane.prompt_size) return count_rejected_item();
+  // This may drop an incomplete group, also the one that the item belongs to.
+  uint32_t slot = fill_item(lane, first_row, length, priority, flags);
+  PromptGroups::Group* group = prompt_groups_.find(lane.prompt_group);
+  if (group == nullptr) {
+    while (prompt_groups_.count() >= header_->prompt_groups_max) drop_oldest_prompt_group();
+    group = prompt_groups_.begin(lane.prompt_group, lane.prompt_size);
+  }
+  group->slots.push_back(slot);
+  note(header_->counters.items_hidden, header_->counters.items_hidden + 1);
+  if (group->slots.size() < group->size) return;
+  std::vector<uint32_t> whole = prompt_groups_.finish(lane.prompt_group);
+  note(header_->counters.items_hidden, header_->counters.items_hidden - whole.size());
+  for (uint32_t member : whole) show_item(member);
+}
+
+void Table::drop_oldest_prompt_group() {
+  std::vector<uint32_t> slots = prompt_groups_.finish(prompt_groups_.oldest());
+  for (uint32_t slot : slots) free_slot(slot);
+  layout::TableCounters& counters = header_->counters;
+  note(counters.items_hidden, counters.items_hidden - slots.size());
+  note(counters.prompt_groups_dropped, counters.prompt_groups_dropped + 1);
+  ++changes_;
+}
+
+Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool from_oldest) {
+  std::shared_ptr<ConsumerGroup> group = find_group(name);
+  if (group) return group;
+  if (header_->max_times_sampled != 0) {
+    return error(GEAR_EUNSUPPORTED,
+                 "group \"%s\": table \"%s\" removes items after %u draws, so that not every group could see them; create it with max_times_sampled 0",
+                 name, header_->name, header_->max_times_sampled);
+  }
+  if (groups_.size() >= kGroupsMax) {
+    return error(GEAR_ELIMIT, "group \"%s\": table \"%s\" has its %zu groups; drop one", name,
+                 header_->name, groups_.size());
+  }
+  keep_order();
+  group = std::make_shared<ConsumerGroup>(name);
+  if (from_oldest) group->begin_at_first(order_, header_->counters.items);
+  groups_.push_back(group);
+  return group;
+}
+
+// From here on the order of insertion is kept. That of items there already is known to a fifo index.
+void Table::keep_order() {
+  if (order_.kept()) return;
+  order_.keep(header_->item_slots);
+  for (uint32_t i = 0; i < header_->index_count; ++i) {
+    if (header_->indexes[i].selector != GEAR_SELECT_FIFO) continue;
+    for (uint32_t slot : fifo_slots(header_->indexes[i], header_)) order_.append(slot);
+    return;
+  }
+  for (uint32_t slot = 0; slot < items_used_; ++slot) {
+    if (items_[slot].generation % 2 == 1) order_.append(slot);
+  }
+}
+
+std::shared_ptr<ConsumerGroup> Table::find_group(const char* name) const {
+  for (const auto& group : groups_) {
+    if (group->name() == name) return group;
+  }
+  return nullptr;
+}
+
+void Table::drop_group(ConsumerGroup& group) {
+  group.dropped = true;
+  group.forget_undelivered();
+  while (group.has_again()) unpin(group.take_again().pin);
+  std::erase_if(groups_, [&group](const auto& one) { return one.get() == &group; });
+}
+
+bool Table::draws_ready_for(const ConsumerGroup& group, const VersionFilter& filter,
+                            uint64_t n) const {
+  if (group.available() < n || !limiter_.may_sample(n + reserved_)) return false;
+  if (filter.policy == GEAR_VERSION_ANY || header_->counters.version == 0) return true;
+  uint64_t found = group.available() - group.lag();
+  for (uint32_t slot = group.cursor(); slot != kNone && found < n; slot = order_.next(slot)) {
+    if (!too_old(slot, filter)) ++found;
+  }
+  return found >= n;
+}
+
+bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn) {
+  if (group.has_again()) {
+    *drawn = group.take_again();
+    ++reserved_;
+    return true;
+  }
+  for (;;) {
+    uint32_t slot = group.advance(order_);
+    if (slot == kNone) return false;
+    if (!too_old(slot, filter)) {
+      pin_draw(slot, 1.0, drawn);
+      return true;
+    }
+    ++group.counts.skipped;
+    if (filter.policy == GEAR_VERSION_DROP) drop_too_old(slot);
+  }
+}
+
+void Table::take_for(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch != header_->counters.epoch) return;
+  take(drawn);
+  ++group.counts.delivered;
+  ++group.counts.in_flight;
+  bool again = drawn.record.type == static_cast<uint32_t>(CompletionType::kItemAgain);
+  if (again) ++group.counts.redelivered;
+}
+
+void Table::give_back_for(ConsumerGroup& group, const Drawn& drawn) {
+  if (group.dropped || drawn.epoch != header_->counters.epoch) return unpin(drawn.pin);
+  --reserved_;
+  group.put_back_first(drawn);
+  ++changes_;
+}
+
+void Table::acknowledge(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch == header_->counters.epoch) {
+    --group.counts.in_flight;
+    ++group.counts.acknowledged;
+  }
+  unpin(drawn.pin);
+}
+
+void Table::deliver_again(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch != header_->counters.epoch) return unpin(drawn.pin);
+  --group.counts.in_flight;
+  if (group.dropped) return unpin(drawn.pin);
+  group.deliver_again(drawn);
+  ++changes_;
+}
+
+// What a group has still to deliver again keeps blocks; steps to come are worth more when nothing else is left.
+bool Table::drop_redelivery() {
+  for (const auto& group : groups_) {
+    if (!group->has_again()) continue;
+    unpin(group->take_again().pin);
+    ++group->counts.missed;
+    return true;
+  }
+  return false;
+}
+
+void Table::reset_groups() {
+  for (const auto& group : groups_) {
+    group->forget_undelivered();
+    group->counts = {};
+    while (group->has_again()) unpin(group->take_again().pin);
+  }
+  while (prompt_groups_.count() > 0) drop_oldest_prompt_group();
+}
+
+}  // namespace gear
