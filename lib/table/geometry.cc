@@ -199,7 +199,9 @@ Status plan_capacity_steps(const TableCreateRequest& request, const std::vector<
   if (steps == 0) {
     GEAR_TRY(multiply(request.name, "steps", items, steps_each, &steps));
     steps += header->item_steps_max > steps_each ? header->item_steps_max - steps_each : 0;
-    if (request.capacity_bytes != 0) steps = std::min(steps, steps_by_bytes);
+    if (request.capacity_bytes != 0) {
+      steps = std::max<uint64_t>(std::min(steps, steps_by_bytes), header->item_steps_max);
+    }
   }
   if (steps < header->item_steps_max) {
     return error(GEAR_ESIZE, "create table \"%s\": capacity_steps %llu is less than one item of %u steps; raise it",
