@@ -72,14 +72,20 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
 
 void Table::open_selectors() {
   for (uint32_t i = 0; i < header_->index_count; ++i) {
-    format_index(header_->indexes[i], header_, header_->item_slots);
+    const layout::IndexRecord& record = header_->indexes[i];
+    for (uint32_t before = 0; before < i && record.bytes > 0; ++before) {
+      // Like records share one index.
+      bool same = header_->indexes[before].bytes > 0 && header_->indexes[before].offset == record.offset;
+      if (same) selector_of_[i] = selector_of_[before];
+    }
+    if (selector_of_[i] != nullptr) continue;
+    format_index(record, header_, header_->item_slots);
+    selectors_.push_back(i == header_->smallest_index ? open_smallest(record, header_)
+                                                      : open_selector(record, header_));
+    selector_of_[i] = selectors_.back().get();
   }
-  sampler_ = open_selector(header_->indexes[header_->sampler_index], header_);
-  remover_ = sampler_.get();
-  if (header_->remover_index != header_->sampler_index) {
-    separate_remover_ = open_selector(header_->indexes[header_->remover_index], header_);
-    remover_ = separate_remover_.get();
-  }
+  remover_ = selector_of_[header_->remover_index];
+  if (header_->largest_index != kNone) largest_ = selector_of_[header_->largest_index];
 }
 
 void Table::set_state(TableState state) {
@@ -126,7 +132,7 @@ void Table::close_lane(uint32_t index) {
 bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
   Lane& lane = lanes_[index];
   uint32_t block = pool_->take(index, lane.granted_row);
-  while (block == kNone && remover_->count() > 0) {
+  while (block == kNone && indexed_ > 0) {
     evict_one();
     block = pool_->take(index, lane.granted_row);
   }
@@ -140,7 +146,7 @@ bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
 }
 
 bool Table::grant_episode(uint32_t index, uint32_t* slot) {
-  while (free_episodes_.empty() && remover_->count() > 0) evict_one();
+  while (free_episodes_.empty() && indexed_ > 0) evict_one();
   if (free_episodes_.empty()) return false;
   *slot = free_episodes_.back();
   free_episodes_.pop_back();
@@ -174,8 +180,8 @@ void Table::reset() {
   for (uint32_t slot = 0; slot < items_used_; ++slot) {
     if (items_[slot].generation % 2 == 1) remove_item(slot);
   }
-  sampler_->clear();
-  if (separate_remover_) separate_remover_->clear();
+  for (auto& selector : selectors_) selector->clear();
+  indexed_ = 0;
   for (uint32_t index = 0; index < header_->lanes_max; ++index) {
     Lane& lane = lanes_[index];
     if (!lane.open) continue;
