@@ -19,7 +19,9 @@ struct SamplerPlan {
   uint32_t rows_min;  // 0: all that are asked for
   uint64_t seed;
   double beta;
-  bool normalise;
+  uint32_t normalise;  // gear_normalise
+  uint32_t index;      // of the table's indexes: the selector to draw by
+  bool unique;         // no item twice in a batch
 
   std::vector<WindowPlan> windows;
   std::vector<std::string> names;  // of the windows
@@ -28,7 +30,7 @@ struct SamplerPlan {
 };
 
 // Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE,
-// EWINDOW, EUNSUPPORTED.
+// EWINDOW, ENOTFOUND (no such selector), EUNSUPPORTED.
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options);
 
 // A seed from the system.

@@ -31,7 +31,7 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(ListIndex), offsetof(ListIndex, head), sizeof(HeapIndex), offsetof(HeapIndex, top_places),
     kHeapFanOut, sizeof(SumTreeIndex), offsetof(SumTreeIndex, total), kSumTreeFanOut,
     sizeof(RecencyIndex), offsetof(RecencyIndex, number_offset), sizeof(ChannelHeader),
-    offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted),
+    offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted), offsetof(ChannelHeader, draws_end),
     offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
     offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
     offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, version),

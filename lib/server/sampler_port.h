@@ -36,6 +36,8 @@ class SamplerPort final : public Port {
   Step release(uint64_t first, uint64_t count);
   size_t post_draws(uint64_t through);
   bool post_one_draw();
+  size_t post_unique(uint64_t through);
+  bool draw_unique(uint64_t number);
   size_t post_watched();
 
   enum class LeaseState : uint8_t { kNone, kPosted, kTaken };
@@ -49,9 +51,13 @@ class SamplerPort final : public Port {
   void end_lease(Lease& lease);
 
   Rng rng_;
+  uint32_t index_;  // of the table's indexes
+  bool unique_;
   uint64_t prefetch_;
   bool direct_;
   std::vector<Lease> leases_;  // a power of two
+  std::vector<uint64_t> aside_;  // unique: leases whose items are out of the index, while draws are made
+  uint64_t draws_end_ = 0;
   uint64_t resolved_ = 0;
   uint64_t taken_ = 0;         // leases in state taken
   uint64_t demand_through_ = 0;
