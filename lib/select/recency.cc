@@ -24,6 +24,10 @@ constexpr double kTotalLeast = 0x1.0p-512;
 constexpr uint32_t kScalingTries = 400;
 constexpr uint32_t kScalingPauses = 1000;
 
+constexpr uint32_t kTogether = 64;
+constexpr double kTotalMoves = 1.25;
+constexpr uint32_t kMovesMax = 64;
+
 SumTreeIndex* tree_of(RecencyIndex* index) {
   return layout::at_offset<SumTreeIndex>(index, sizeof(RecencyIndex));
 }
@@ -108,19 +112,44 @@ void RecencySelector::scale_to(uint64_t number) {
   publish(index_->epoch, index_->epoch + 1);
 }
 
-// Draws that met a scaling are all made again, so that what is drawn does not depend on whether it was met.
-uint32_t recency_direct_pick(const RecencyIndex* index, uint64_t capacity, Rng& rng, uint32_t count,
-                             Pick* picks) {
-  for (uint32_t tries = 0; tries < kScalingTries; ++tries) {
+namespace {
+
+// Up to kTogether draws of one scale, and from a tree whose total did not move far meanwhile. Draws that met a scaling are
+// all made again, so that what is drawn does not depend on whether it was met. So are those of a reader that was held up
+// while new weights, larger than all it had added up, came in; though not for ever, where insertions are many half-lives
+// fast.
+uint32_t draw_of_one_scale(const RecencyIndex* index, uint64_t capacity, Rng& rng, uint32_t many,
+                           Pick* picks) {
+  const SumTreeIndex* tree = tree_of(index);
+  uint32_t moves = 0;
+  for (uint32_t tries = 0; tries < kScalingTries;) {
     uint64_t epoch = observe(index->epoch);
     if (epoch % 2 == 0) {
-      uint32_t made = sum_tree_direct_pick(tree_of(index), capacity, rng, count, picks);
+      double total = observe(tree->total);
+      uint32_t made = sum_tree_direct_pick(tree, capacity, rng, many, picks);
       fence_copy_before_check();
-      if (peek(index->epoch) == epoch) return made;
+      double total_after = peek(tree->total);
+      bool near = total_after < total * kTotalMoves && total < total_after * kTotalMoves;
+      bool one_scale = peek(index->epoch) == epoch;
+      if (one_scale && (near || made == 0 || ++moves == kMovesMax)) return made;
+      if (one_scale) continue;
     }
+    ++tries;
     for (uint32_t i = 0; i < kScalingPauses; ++i) spin_pause();
   }
   return 0;
+}
+
+}  // namespace
+
+uint32_t recency_direct_pick(const RecencyIndex* index, uint64_t capacity, Rng& rng, uint32_t count,
+                             Pick* picks) {
+  for (uint32_t made = 0; made < count;) {
+    uint32_t many = std::min(kTogether, count - made);
+    if (draw_of_one_scale(index, capacity, rng, many, picks + made) != many) return 0;
+    made += many;
+  }
+  return count;
 }
 
 double recency_direct_probability(const RecencyIndex* index, uint32_t slot) {
