@@ -214,7 +214,9 @@ typedef struct gear_selector_options {
   uint32_t struct_size;
   uint32_t selector; /* gear_selector; not mixture */
   const char *name;  /* 1 to 31 bytes, unique in the table */
-  double proportion; /* of a mixture's draws: relative to the others'; 0: only drawn by name */
+  double proportion; /* of a mixture's draws: relative to the others'; 0: only drawn by name. A mixture draws item i
+                        with probability sum of q_j * P_j(i), q_j the proportions of the selectors that can draw
+                        now, divided by their sum */
   double alpha;      /* prioritized; as priority_alpha and priority_epsilon of the table */
   double epsilon;
   double half_life;  /* recency: insertions; > 0 */
@@ -621,7 +623,9 @@ typedef struct gear_sampler_options {
   const char *group;        /* consumer group, 1 to 63 bytes: its samplers together see every item once, in order of
                                insertion; release acknowledges. Made by the first who names it. Leased mode */
   uint32_t group_from;      /* a new group begins 0 with the oldest item, 1 with the next inserted */
-  uint32_t unique;          /* 1: no item twice in a batch; when the table has fewer than asked, all it has */
+  uint32_t unique;          /* 1: no item twice in a batch; when the table has fewer than asked, all it has. Each item is
+                               drawn from those not yet in the batch; its probability is told as if it were the first.
+                               Direct for uniform, prioritized and recency; leased needs prefetch 0 */
   uint32_t order;           /* gear_order */
   uint32_t rank;            /* epoch order: this reader's share is rank of world */
   uint32_t world;           /* default 1 */
@@ -635,8 +639,9 @@ typedef struct gear_sampler_options {
   {sizeof(gear_sampler_options), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0.0, 0, 0, NULL, NULL, 0, 0, \
    0, 0, 0, 0, 0, 0, 0}
 
-/* options may be NULL. Errors: EINVAL, ENOCOLUMN, EDUPLICATE, EWINDOW, EUNSUPPORTED (direct asked where the table does
- * not allow it), ELIMIT, EMFILE, ENOMEM, ECLOSED, EDROPPED. */
+/* options may be NULL. Errors: EINVAL, ENOCOLUMN, EDUPLICATE, EWINDOW, ENOTFOUND (the table has no selector of that
+ * name), EUNSUPPORTED (direct asked where the table does not allow it, or unique with a selector that draws in order;
+ * normalise table without table_weights), ELIMIT, EMFILE, ENOMEM, ECLOSED, EDROPPED. */
 GEAR_API int gear_sampler_open(gear_table *table, const gear_sampler_options *options,
                                gear_sampler **sampler);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "client/distinct_picks.h"
 #include "client/row_source.h"
 #include "client/text.h"
 #include "select/direct.h"
@@ -26,11 +27,13 @@ class DirectSource final : public RowSource {
       : table_(table),
         plan_(plan),
         channel_(channel),
-        index_(table.header->indexes[table.header->sampler_index]),
+        index_(table.header->indexes[plan.index]),
         rng_(plan.seed),
         anchor_rng_(anchor_seed(plan.seed)),
         scratch_(plan.batch_rows_max),
-        picks_(plan.batch_rows_max) {}
+        picks_(plan.batch_rows_max) {
+    if (plan.unique) distinct_ = std::make_unique<DistinctPicks>(table, index_, plan.batch_rows_max);
+  }
 
   Status fill(Batch& batch, uint32_t rows, int64_t timeout_ns) override;
   uint64_t redrawn() const override { return redrawn_; }
@@ -57,13 +60,15 @@ class DirectSource final : public RowSource {
   // Acquire: an item that is counted can be found in the index.
   uint64_t items() const { return observe(table_.header->counters.items); }
 
-  Status draw(uint32_t count, Patience& patience, uint64_t* population);
+  Status draw(uint32_t count, DistinctPicks* distinct, Patience& patience, uint64_t* population,
+              uint32_t* drawn);
   Status wait_for_items(Patience& patience);
   Status wait_for_weight(Patience& patience, int64_t* nap_ns);
   void take_notices();
   void read_picks(Batch& batch, uint32_t rows);
   bool read_version(const DrawnItem& item, uint64_t* version) const;
-  Status redraw(Batch& batch, uint32_t row, Patience& patience);
+  Status redraw_moved(Batch& batch, uint32_t rows, Patience& patience, bool* whole);
+  Status redraw(Batch& batch, uint32_t row, Patience& patience, bool* done);
   Status timed_out() const;
 
   const TableView& table_;
@@ -74,25 +79,29 @@ class DirectSource final : public RowSource {
   Rng anchor_rng_;
   DrawScratch scratch_;
   std::vector<Pick> picks_;
+  std::unique_ptr<DistinctPicks> distinct_;  // nullptr: an item may come twice in a batch
   uint64_t redrawn_ = 0;
   uint64_t watching_ = 0;  // items that the conductor was asked to tell of; 0: nothing asked
 };
 
 Status DirectSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
   Patience patience(timeout_ns);
-  GEAR_TRY(draw(rows, patience, &batch.population));
-  read_picks(batch, rows);
-  gather_rows(table_, plan_.windows, scratch_.items.data(), batch.anchors, rows, 0,
-              batch.windows.data(), scratch_.outcomes.data());
-  for (uint32_t row = 0; row < rows; ++row) {
-    if (scratch_.outcomes[row] == GatherOutcome::kMoved) GEAR_TRY(redraw(batch, row, patience));
+  for (bool whole = false; !whole;) {
+    uint32_t drawn = 0;
+    GEAR_TRY(draw(rows, distinct_.get(), patience, &batch.population, &drawn));
+    read_picks(batch, drawn);
+    uint32_t moved = gather_rows(table_, plan_.windows, scratch_.items.data(), batch.anchors, drawn,
+                                 0, batch.windows.data(), scratch_.outcomes.data());
+    whole = true;
+    if (moved > 0) GEAR_TRY(redraw_moved(batch, drawn, patience, &whole));
+    batch.set_rows(drawn);
   }
-  batch.set_rows(rows);
   return {};
 }
 
-// Picks `count` slots, waiting until the table has what it takes.
-Status DirectSource::draw(uint32_t count, Patience& patience, uint64_t* population) {
+// Picks `count` slots, waiting until the table has what it takes; unique ones, when that is all there is, fewer.
+Status DirectSource::draw(uint32_t count, DistinctPicks* distinct, Patience& patience,
+                          uint64_t* population, uint32_t* drawn) {
   int64_t nap_ns = kNapLeastNs;
   for (;;) {
     if (!channel_.table_is_open()) return channel_.health();
@@ -101,7 +110,10 @@ Status DirectSource::draw(uint32_t count, Patience& patience, uint64_t* populati
       GEAR_TRY(wait_for_items(patience));
       continue;
     }
-    if (direct_pick(index_, table_.directory, rng_, count, picks_.data()) == count) return {};
+    *drawn = distinct != nullptr
+                 ? distinct->draw(rng_, count, picks_.data())
+                 : direct_pick(index_, table_.directory, rng_, count, picks_.data());
+    if (*drawn > 0) return {};
     GEAR_TRY(wait_for_weight(patience, &nap_ns));
   }
 }
@@ -169,11 +181,27 @@ void DirectSource::read_picks(Batch& batch, uint32_t rows) {
   }
 }
 
-Status DirectSource::redraw(Batch& batch, uint32_t row, Patience& patience) {
+// *whole false: rows without repetition were not to be had one by one; the batch is to be drawn anew.
+Status DirectSource::redraw_moved(Batch& batch, uint32_t rows, Patience& patience, bool* whole) {
+  for (uint32_t row = 0; row < rows && *whole; ++row) {
+    if (scratch_.outcomes[row] == GatherOutcome::kMoved) {
+      GEAR_TRY(redraw(batch, row, patience, whole));
+    }
+  }
+  return {};
+}
+
+Status DirectSource::redraw(Batch& batch, uint32_t row, Patience& patience, bool* done) {
   for (uint32_t tries = 1;; ++tries) {
     ++redrawn_;
-    if (tries % kTriesAtOnce == 0 && patience.ended()) return timed_out();
-    GEAR_TRY(draw(1, patience, &batch.population));
+    if (tries % kTriesAtOnce == 0) {
+      if (patience.ended()) return timed_out();
+      *done = distinct_ == nullptr;
+      if (!*done) return {};
+    }
+    uint32_t drawn = 0;
+    GEAR_TRY(draw(1, nullptr, patience, &batch.population, &drawn));
+    if (distinct_ && !distinct_->add(picks_[0].slot)) continue;
     DrawnItem item;
     if (!read_item(table_, picks_[0].slot, &item)) continue;
     if (!read_version(item, &batch.versions[row])) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/shared_word.h"
 #include "client/row_source.h"
 #include "client/text.h"
 
@@ -45,6 +46,8 @@ class LeasedSource final : public RowSource {
   Status take(Batch& batch, uint32_t count, int64_t deadline_ns);
   void read_draws(Batch& batch, uint32_t count);
   Status replace_moved(Batch& batch, int64_t deadline_ns);
+  bool all_there_is() const;
+  bool repeated(const Batch& batch, uint32_t row) const;
   DrawnItem item_of(const DrawRecord& draw) const;
   void describe(Batch& batch, uint32_t row, const DrawRecord& draw, const DrawnItem& item);
   Status timed_out(uint32_t rows, int64_t timeout_ns) const;
@@ -92,7 +95,7 @@ Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns
   uint64_t available = draws.available();
   if (available >= rows) return {};
   bool over = status.ok() || status.code() == GEAR_ETIMEDOUT;
-  if (over && available >= rows_min) {
+  if (over && (available >= rows_min || all_there_is())) {
     *ready = static_cast<uint32_t>(available);
     return {};
   }
@@ -109,8 +112,25 @@ Status LeasedSource::demand(uint32_t rows, uint32_t rows_min, int64_t deadline_n
     // The head is looked at first: the conductor publishes what it posted before the head that
     // tells it has looked.
     bool looked = ask_once && line_->waiting() == 0;
-    return draws.available() >= rows || looked;
+    return draws.available() >= rows || all_there_is() || looked;
   });
+}
+
+// Unique draws: what is posted is all that can be drawn.
+bool LeasedSource::all_there_is() const {
+  if (!plan_.unique) return false;
+  CompletionConsumer& draws = channel_.completions();
+  uint64_t available = draws.available();
+  return available > 0 && observe(channel_.header().draws_end) == draws.head() + available;
+}
+
+// Unique draws: another row of the batch has this one's item.
+bool LeasedSource::repeated(const Batch& batch, uint32_t row) const {
+  if (!plan_.unique) return false;
+  for (uint32_t other = 0; other < batch.rows; ++other) {
+    if (other != row && batch.keys[other] == batch.keys[row]) return true;
+  }
+  return false;
 }
 
 // Ends a demand that was not met. What the conductor posted before it saw that goes back, unless it
@@ -201,6 +221,7 @@ Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
         describe(batch, row, draw, item);
         scratch_.outcomes[row] =
             gather_row(table_, plan_.windows, item, batch.anchors[row], row, batch.windows.data());
+        if (repeated(batch, row)) scratch_.outcomes[row] = GatherOutcome::kMoved;
         status = take(batch, 1, deadline_ns);
       }
       if (!status.ok()) {

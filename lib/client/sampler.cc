@@ -6,6 +6,7 @@
 
 #include "client/table.h"
 #include "client/text.h"
+#include "select/direct.h"
 
 namespace gear::client {
 
@@ -32,7 +33,7 @@ Result<std::unique_ptr<Sampler>> Sampler::open(Table& table, const gear_sampler_
 
   layout::SamplerOpenRequest request{table.id(),     asked.seed,           asked.direct ? 1u : 0u,
                                      asked.prefetch, asked.batch_rows_max, asked.batches_max,
-                                     table.header().sampler_index, 0, asked.version_policy,
+                                     asked.index, asked.unique ? 1u : 0u, asked.version_policy,
                                      asked.group_from, asked.version_lag, {}};
   memcpy(request.group, asked.group.c_str(), asked.group.size());
   Result<std::unique_ptr<Channel>> channel = Channel::open(
@@ -67,11 +68,18 @@ Status Sampler::sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch) {
     pool_->unborrow(&filled);
     return within(format("sample %u rows of \"%s\"", rows, table_.name()), status);
   }
-  weigh_rows(filled, plan_->beta, plan_->normalise);
+  double least = plan_->normalise == GEAR_NORMALISE_TABLE ? least_probability() : 0.0;
+  weigh_rows(filled, plan_->beta, plan_->normalise, least);
   ++batches_;
   rows_ += filled.rows;
   *batch = pool_->hand_out(&filled);
   return {};
+}
+
+// Of the table as it is now; draws of a changing table may have been made from an earlier one.
+double Sampler::least_probability() const {
+  const TableView& view = table_.view();
+  return direct_least_probability(view.header->indexes[plan_->index], view.directory);
 }
 
 gear_sampler_stats Sampler::stats() const {
@@ -91,7 +99,7 @@ Status Sampler::close() {
   return within(format("close sampler of \"%s\"", table_.name()), status);
 }
 
-void weigh_rows(Batch& batch, double beta, bool normalise) {
+void weigh_rows(Batch& batch, double beta, uint32_t normalise, double least_probability) {
   if (beta == 0.0) {
     std::fill_n(batch.weights, batch.rows, 1.0f);
     return;
@@ -103,7 +111,11 @@ void weigh_rows(Batch& batch, double beta, bool normalise) {
     largest = std::max(largest, weight);
     batch.weights[row] = static_cast<float>(weight);
   }
-  if (!normalise || !(largest > 0.0)) return;
+  if (normalise == GEAR_NORMALISE_TABLE && least_probability > 0) {
+    // No row weighs more than the table's largest, though the table may have changed since.
+    largest = std::max(largest, std::pow(population * least_probability, -beta));
+  }
+  if (normalise == GEAR_NORMALISE_NONE || !(largest > 0.0)) return;
   for (uint32_t row = 0; row < batch.rows; ++row) {
     batch.weights[row] = static_cast<float>(batch.weights[row] / largest);
   }

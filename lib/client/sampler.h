@@ -35,6 +35,7 @@ class Sampler final : public Handle {
  private:
   Sampler(Table& table, std::unique_ptr<SamplerPlan> plan, std::unique_ptr<Channel> channel);
   Status check_rows(uint32_t rows) const;
+  double least_probability() const;
 
   Table& table_;
   std::unique_ptr<SamplerPlan> plan_;
@@ -45,8 +46,9 @@ class Sampler final : public Handle {
   uint64_t rows_ = 0;
 };
 
-// Importance weights (N * P(i))^-beta of the batch's rows, divided by the largest when normalised;
-// all 1 for beta 0. Schaul et al. 2016, section 3.4.
-void weigh_rows(Batch& batch, double beta, bool normalise);
+// Importance weights (N * P(i))^-beta of the batch's rows, divided by the batch's largest, by none, or by the
+// table's, which is that of least_probability (0 when it is not known: then as batch); all 1 for beta 0.
+// Schaul et al. 2016, section 3.4.
+void weigh_rows(Batch& batch, double beta, uint32_t normalise, double least_probability);
 
 }  // namespace gear::client

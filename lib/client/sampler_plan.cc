@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <unordered_set>
 
 #include "base/clock.h"
@@ -25,9 +26,13 @@ Status check_scalars(const gear_sampler_options& options) {
     return error(GEAR_EINVAL, "anchor %u is no gear_anchor; give 0 to %d", options.anchor,
                  GEAR_ANCHOR_RANDOM_STEP);
   }
-  if (options.normalise > GEAR_NORMALISE_NONE) {
-    return error(GEAR_EINVAL, "normalise %u is no gear_normalise; give batch 0 or none 1",
+  if (options.normalise > GEAR_NORMALISE_TABLE) {
+    return error(GEAR_EINVAL, "normalise %u is no gear_normalise; give batch 0, none 1 or table 2",
                  options.normalise);
+  }
+  if (options.unique > 1) {
+    return error(GEAR_EINVAL, "unique %u; give 0, or 1 for no item twice in a batch",
+                 options.unique);
   }
   if (!std::isfinite(options.beta) || options.beta < 0) {
     return error(GEAR_EINVAL, "beta %g; give a finite number, 0 or more", options.beta);
@@ -65,23 +70,76 @@ bool needs_leases(const gear_sampler_options& options) {
   return options.group != nullptr || options.version_policy == GEAR_VERSION_DROP;
 }
 
+// The index that draws by the selector of that name.
+Status resolve_selector(const layout::TableHeader& table, const char* name, uint32_t* index) {
+  *index = table.sampler_index;
+  if (name == nullptr) return {};
+  std::string names;
+  for (uint32_t i = table.named_index; i < table.named_index + table.named_count; ++i) {
+    if (strcmp(table.indexes[i].name, name) == 0) {
+      *index = i;
+      return {};
+    }
+    names += format("%s\"%s\"", names.empty() ? "" : ", ", table.indexes[i].name);
+  }
+  return error(GEAR_ENOTFOUND,
+               "selector \"%.64s\": the table has %s; give one of them, or NULL for the table's "
+               "sampler",
+               name, names.empty() ? "no named selectors" : names.c_str());
+}
+
+// Whether direct draws without repetition are to be had: those of any other selector need items set aside.
+bool unique_directly(uint32_t selector) {
+  return selector == GEAR_SELECT_UNIFORM || selector == GEAR_SELECT_PRIORITIZED ||
+         selector == GEAR_SELECT_RECENCY;
+}
+
 Status resolve_mode(const layout::TableHeader& table, const gear_sampler_options& options,
-                    bool* direct) {
+                    SamplerPlan* plan) {
   uint32_t mode = options.mode;
   if (needs_leases(options)) {
-    *direct = false;
+    plan->direct = false;
     if (mode != GEAR_SAMPLE_DIRECT) return {};
     return error(GEAR_EUNSUPPORTED,
                  "mode direct with a group or version_policy drop, which the server has to do; use "
                  "mode leased or auto");
   }
-  *direct = peek(table.direct_allowed) != 0 && mode != GEAR_SAMPLE_LEASED;
-  if (*direct || mode != GEAR_SAMPLE_DIRECT) return {};
+  plan->direct = peek(table.direct_allowed) != 0 && mode != GEAR_SAMPLE_LEASED;
+  bool unique_here = !plan->unique || unique_directly(table.indexes[plan->index].selector);
+  if (plan->direct && !unique_here) {
+    plan->direct = false;
+    if (mode == GEAR_SAMPLE_DIRECT) {
+      return error(GEAR_EUNSUPPORTED,
+                   "unique draws in direct mode are those of uniform, prioritized and recency, "
+                   "and this selector is %u; use mode leased or auto",
+                   table.indexes[plan->index].selector);
+    }
+  }
+  if (plan->direct || mode != GEAR_SAMPLE_DIRECT) return {};
   return error(
       GEAR_EUNSUPPORTED,
       "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
       "or max_times_sampled is %u, or prompt_groups_max is %u; use mode leased or auto",
       table.max_times_sampled, table.prompt_groups_max);
+}
+
+// The largest weight of the table, which GEAR_NORMALISE_TABLE divides by, must be known.
+Status check_normalise(const layout::TableHeader& table, const SamplerPlan& plan) {
+  if (plan.normalise != GEAR_NORMALISE_TABLE || plan.beta == 0) return {};
+  uint32_t selector = table.indexes[plan.index].selector;
+  if (selector == GEAR_SELECT_RECENCY || selector == GEAR_SELECT_MIXTURE) {
+    return error(GEAR_EUNSUPPORTED,
+                 "normalise table with selector %u: the largest weight of a recency or a mixture "
+                 "is not kept; normalise by batch",
+                 selector);
+  }
+  if (selector == GEAR_SELECT_PRIORITIZED && table.smallest_index == layout::kNone) {
+    return error(GEAR_EUNSUPPORTED,
+                 "normalise table: the table was created with table_weights %u and keeps no "
+                 "smallest priority; create it with table_weights 1, or normalise by batch",
+                 table.table_weights);
+  }
+  return {};
 }
 
 // Copies of the caller's windows, all of this library's size.
@@ -143,7 +201,9 @@ Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_opti
   SamplerPlan plan{};
   GEAR_TRY(check_scalars(options));
   GEAR_TRY(check_sharing(table, options));
-  GEAR_TRY(resolve_mode(*table.header, options, &plan.direct));
+  GEAR_TRY(resolve_selector(*table.header, options.selector, &plan.index));
+  plan.unique = options.unique != 0;
+  GEAR_TRY(resolve_mode(*table.header, options, &plan));
   if (options.group != nullptr) plan.group = options.group;
   plan.group_from = options.group_from;
   plan.version_policy = options.version_policy;
@@ -151,10 +211,17 @@ Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_opti
   plan.batch_rows_max = options.batch_rows_max != 0 ? options.batch_rows_max : kBatchRowsMax;
   plan.batches_max = options.batches_max != 0 ? options.batches_max : kBatchesMax;
   plan.prefetch = plan.direct ? 0 : options.prefetch;
+  if (plan.unique && plan.prefetch != 0) {
+    return error(GEAR_EINVAL,
+                 "prefetch %u: unique draws are made for a whole batch, once its rows are known; "
+                 "set prefetch 0",
+                 plan.prefetch);
+  }
   plan.rows_min = options.rows_min;
   plan.seed = options.seed != 0 ? options.seed : random_seed();
   plan.beta = options.beta;
-  plan.normalise = options.normalise == GEAR_NORMALISE_BATCH;
+  plan.normalise = options.normalise;
+  GEAR_TRY(check_normalise(*table.header, plan));
 
   std::vector<gear_window> asked;
   GEAR_TRY(read_windows(options, &asked));

@@ -19,8 +19,10 @@ struct SamplerPlan {
   uint32_t rows_min;  // 0: all that are asked for
   uint64_t seed;
   double beta;
-  bool normalise;
-  std::string group;  // empty: none
+  uint32_t normalise;  // gear_normalise
+  uint32_t index;      // of the table's indexes: the selector to draw by
+  bool unique;         // no item twice in a batch
+  std::string group;   // empty: none
   uint32_t group_from;
   uint32_t version_policy;
   uint64_t version_lag;
@@ -32,7 +34,7 @@ struct SamplerPlan {
 };
 
 // Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE,
-// EWINDOW, EUNSUPPORTED.
+// EWINDOW, ENOTFOUND (no such selector), EUNSUPPORTED.
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options);
 
 // A seed from the system.

@@ -31,6 +31,8 @@ struct ChannelHeader {
   int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does
   uint32_t reserved_failure;
   uint64_t items_rejected;   // writer: items that broke a rule and were not made
+  uint64_t draws_end;        // sampler, unique draws: completion position at which a demand was met though it asked for
+                             // more, because nothing else can be drawn; before completion_tail
   // Conductor writes (release): completion records [.., tail) are whole.
   alignas(kContentionBytes) uint64_t completion_tail;
   // Client writes (release): completion records [.., head) are copied out.

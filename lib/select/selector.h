@@ -27,7 +27,8 @@ class Selector {
 
   // priority is raw: finite and not negative, which the caller has checked.
   virtual void insert(uint32_t slot, double priority) = 0;
-  // Undoes a removal: the slot is where it would be had it not been removed; fifo puts it first.
+  // Undoes a removal: the slot is where it would be had it not been removed. Of all removed and not yet inserted again,
+  // in any order.
   virtual void restore(uint32_t slot, double priority) = 0;
   virtual void remove(uint32_t slot) = 0;
   virtual void update(uint32_t slot, double priority) = 0;
@@ -36,18 +37,29 @@ class Selector {
   virtual void end_updates() {}
   // False when nothing can be picked (no item, or all of weight 0). The item stays.
   virtual bool pick(Rng& rng, Pick* pick) = 0;
+  // Of the next pick being this slot, which is below the capacity; 0 when it is not in the index. O(1).
+  virtual double probability(uint32_t slot) const = 0;
   virtual uint64_t count() const = 0;
   virtual void clear() = 0;
 };
 
-// Bytes that the index of a gear_selector needs for `capacity` slots, a multiple of 128; 0 for an unknown selector.
+// Whether there is such a gear_selector; and whether it may remove: all but top_k, recency and mixture.
+bool selector_known(uint32_t selector);
+bool selector_removes(uint32_t selector);
+
+// Bytes that the index of a gear_selector needs for `capacity` slots, a multiple of 128; 0 for an unknown selector and for
+// a mixture, which has none.
 uint64_t selector_index_bytes(uint32_t selector, uint64_t capacity);
 
 // Writes an empty index into zeroed memory at record.offset of the directory.
 void format_index(const layout::IndexRecord& record, void* directory, uint64_t capacity);
 
-// The conductor's end of a formatted index. The directory must outlive it.
+// The conductor's end of a formatted index. The directory must outlive it. The same index must not be opened twice: what
+// is kept in step is one object an index.
 std::unique_ptr<Selector> open_selector(const layout::IndexRecord& record, void* directory);
+
+// That of TableHeader::smallest_index, a min_heap of the items of priority above 0 alone.
+std::unique_ptr<Selector> open_smallest(const layout::IndexRecord& record, void* directory);
 
 // (priority + epsilon)^alpha; 0 for priority 0 without epsilon, whatever alpha. Schaul et al. 2016, eq. 1.
 // Other weights are kept between the two bounds: no priority above 0 becomes one that is never drawn, and the weights of

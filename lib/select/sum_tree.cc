@@ -6,7 +6,7 @@
 #include <cfloat>
 
 #include "base/shared_word.h"
-#include "select/prioritized.h"
+#include "select/sum_tree_writer.h"
 
 namespace gear {
 namespace {
@@ -95,6 +95,13 @@ uint32_t sum_tree_direct_pick(const SumTreeIndex* index, uint64_t capacity, Rng&
                               uint32_t count, Pick* picks) {
   SumTreeShape shape = sum_tree_shape(capacity);
   return shape.level_count == 0 ? 0 : sum_tree_pick(index, shape, rng, count, picks);
+}
+
+double sum_tree_direct_probability(const SumTreeIndex* index, uint32_t slot) {
+  double total = observe(index->total);
+  if (!(total > 0 && total <= DBL_MAX)) return 0.0;
+  double weight = peek(layout::at_offset<double>(index, sizeof(SumTreeIndex))[slot]);
+  return weight > 0 ? std::min(weight / total, 1.0) : 0.0;
 }
 
 }  // namespace gear

@@ -47,6 +47,10 @@ bool UniformSelector::pick(Rng& rng, Pick* pick) {
   return true;
 }
 
+double UniformSelector::probability(uint32_t slot) const {
+  return uniform_direct_probability(index_, index_->capacity, slot);
+}
+
 void UniformSelector::clear() { publish(index_->count, uint64_t{0}); }
 
 uint32_t uniform_direct_pick(const UniformIndex* index, uint64_t capacity, Rng& rng,
@@ -67,6 +71,13 @@ uint32_t uniform_direct_pick(const UniformIndex* index, uint64_t capacity, Rng& 
     picks[i].slot = slot < capacity ? slot : 0;
   }
   return count;
+}
+
+double uniform_direct_probability(const UniformIndex* index, uint64_t capacity, uint32_t slot) {
+  uint64_t items = std::min(observe(index->count), capacity);
+  const auto* slots = layout::at_offset<uint32_t>(index, sizeof(UniformIndex));
+  uint32_t at = peek(slots[capacity + slot]);  // position follows slots
+  return at < items && peek(slots[at]) == slot ? 1.0 / static_cast<double>(items) : 0.0;
 }
 
 }  // namespace gear

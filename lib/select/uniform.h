@@ -16,6 +16,7 @@ class UniformSelector final : public Selector {
   void remove(uint32_t slot) override;
   void update(uint32_t, double) override {}
   bool pick(Rng& rng, Pick* pick) override;
+  double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }
   void clear() override;
 
@@ -29,5 +30,7 @@ uint64_t uniform_index_bytes(uint64_t capacity);
 void format_uniform(layout::UniformIndex* index, uint64_t capacity);
 uint32_t uniform_direct_pick(const layout::UniformIndex* index, uint64_t capacity, Rng& rng,
                              uint32_t count, Pick* picks);
+double uniform_direct_probability(const layout::UniformIndex* index, uint64_t capacity,
+                                  uint32_t slot);
 
 }  // namespace gear

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/clock.h"
+#include "base/shared_word.h"
 
 namespace gear {
 
@@ -42,6 +43,12 @@ Status check_sharing(const Table& table, const layout::SamplerOpenRequest& reque
   return {};
 }
 
+// The table's sampler, or one of its named selectors.
+bool draws_by(const layout::TableHeader& table, uint32_t index) {
+  return index == table.sampler_index ||
+         (index >= table.named_index && index - table.named_index < table.named_count);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
@@ -60,6 +67,16 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
     return error(GEAR_EUNSUPPORTED,
                  "open sampler on \"%s\": direct sampling needs a limiter of min_size only and no max_times_sampled; use mode leased",
                  table->name());
+  }
+  if (!draws_by(table->header(), request.index)) {
+    return error(GEAR_EINVAL,
+                 "open sampler on \"%s\": index %u is neither the table's sampler nor a named selector; give one of those",
+                 table->name(), request.index);
+  }
+  if (request.unique != 0 && request.direct == 0 && request.prefetch != 0) {
+    return error(GEAR_EINVAL,
+                 "open sampler on \"%s\": unique draws with prefetch %u; set prefetch 0", table->name(),
+                 request.prefetch);
   }
   GEAR_TRY(check_sharing(*table, request));
   std::shared_ptr<ConsumerGroup> group;
@@ -82,12 +99,15 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
                          uint32_t id, uint64_t session, const layout::SamplerOpenRequest& request)
     : Port(plan, std::move(segment), std::move(table), id, session),
       rng_(request.seed),
+      index_(request.index),
+      unique_(request.unique != 0 && request.group[0] == '\0'),  // a group repeats nothing by itself
       prefetch_(request.prefetch),
       direct_(request.direct != 0),
       filter_{request.version_policy, request.version_lag} {
   if (direct_) return;
   uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
   leases_.resize(std::bit_ceil(held + plan.completion_slots));
+  if (unique_) aside_.reserve(plan.completion_slots);
 }
 
 void SamplerPort::give_up() {
@@ -205,10 +225,58 @@ size_t SamplerPort::post_due() {
   if (prefetch_ == 0 && demand_through_ > tail) {
     // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
     uint64_t missing = demand_through_ - tail;
+    if (unique_) {
+      uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved_);
+      missing = std::min(missing, std::max<uint64_t>(left, 1));
+    }
     bool fewer_will_do = demand_least_ < demand_through_ - resolved_;
     if (!fewer_will_do && !ready(missing)) return posted;
   }
+  if (unique_) return posted + post_unique(demand_through_);
   return posted + post_draws(std::max(demand_through_, resolved_ + prefetch_));
+}
+
+// Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those
+// before it out of the index. All are back in their places before anyone else draws from it.
+size_t SamplerPort::post_unique(uint64_t through) {
+  uint64_t tail = completions().tail();
+  uint64_t end = std::min(through, tail + completions().room());
+  aside_.clear();
+  for (uint64_t number = resolved_; number < tail; ++number) {
+    if (table().set_aside(index_, lease(number).drawn)) aside_.push_back(number);
+  }
+  uint64_t next = tail;
+  bool nothing_left = false;
+  while (next < end && lease(next).state == LeaseState::kNone && table().draws_ready(1)) {
+    nothing_left = !draw_unique(next);
+    if (nothing_left) break;
+    ++next;
+  }
+  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, lease(aside_.back()).drawn);
+
+  for (uint64_t number = tail; number < next; ++number) {
+    Drawn& drawn = lease(number).drawn;
+    // As if it were the first of its batch; where that is never, as in order, as drawn.
+    double probability = table().probability(index_, drawn);
+    if (probability > 0) drawn.record.probability = probability;
+    layout::CompletionRecord record;
+    record.draw = drawn.record;
+    completions().push(record);
+  }
+  if (table().drawable() == 0) nothing_left = true;
+  if (!nothing_left || next == resolved_ || draws_end_ == next) return next - tail;
+  draws_end_ = next;
+  publish(header()->draws_end, next);
+  return next - tail + 1;
+}
+
+bool SamplerPort::draw_unique(uint64_t number) {
+  Lease& one = lease(number);
+  if (!table().draw(index_, rng_, filter_, &one.drawn)) return false;
+  one.number = number;
+  one.state = LeaseState::kPosted;
+  if (table().set_aside(index_, one.drawn)) aside_.push_back(number);
+  return true;
 }
 
 size_t SamplerPort::post_draws(uint64_t through) {
@@ -223,7 +291,7 @@ bool SamplerPort::ready(uint64_t draws) const {
 }
 
 bool SamplerPort::draw(Drawn* drawn) {
-  return group_ ? table().draw_for(*group_, filter_, drawn) : table().draw(rng_, filter_, drawn);
+  return group_ ? table().draw_for(*group_, filter_, drawn) : table().draw(index_, rng_, filter_, drawn);
 }
 
 bool SamplerPort::post_one_draw() {

@@ -43,6 +43,8 @@ class SamplerPort final : public Port {
   Step release(uint64_t first, uint64_t count, LeaseEnd how);
   size_t post_draws(uint64_t through);
   bool post_one_draw();
+  size_t post_unique(uint64_t through);
+  bool draw_unique(uint64_t number);
   size_t post_watched();
 
   enum class LeaseState : uint8_t { kNone, kPosted, kTaken };
@@ -58,11 +60,15 @@ class SamplerPort final : public Port {
   bool draw(Drawn* drawn);
 
   Rng rng_;
+  uint32_t index_;  // of the table's indexes
+  bool unique_;
   uint64_t prefetch_;
   bool direct_;
   VersionFilter filter_;
   std::shared_ptr<ConsumerGroup> group_;  // nullptr: none
   std::vector<Lease> leases_;  // a power of two
+  std::vector<uint64_t> aside_;  // unique: leases whose items are out of the index, while draws are made
+  uint64_t draws_end_ = 0;
   uint64_t resolved_ = 0;
   uint64_t taken_ = 0;         // leases in state taken
   uint64_t demand_through_ = 0;

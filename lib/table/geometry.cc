@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "limit/rate_limiter.h"
 #include "select/selector.h"
+#include "table/selector_plan.h"
 
 namespace gear {
 namespace {
@@ -156,9 +157,10 @@ Status plan_items(const TableCreateRequest& request, TableHeader* header) {
   header->max_times_sampled = request.max_times_sampled;
   header->episode_steps_max = request.episode_steps_max;
   header->capacity_items = request.capacity_items;
-  header->item_slots = static_cast<uint32_t>(request.capacity_items);
+  // The incoming item is in the table when the remover picks.
+  header->item_slots = static_cast<uint32_t>(request.capacity_items) + 1;
   header->slot_bits = 1;
-  while ((uint64_t{1} << header->slot_bits) < request.capacity_items) ++header->slot_bits;
+  while ((uint64_t{1} << header->slot_bits) < header->item_slots) ++header->slot_bits;
   return {};
 }
 
@@ -212,40 +214,6 @@ Status plan_capacity_steps(const TableCreateRequest& request, const std::vector<
         static_cast<uint32_t>(std::min<uint64_t>(steps, layout::kEpisodeStepsLimit));
   }
   header->capacity_steps = steps;
-  return {};
-}
-
-Status plan_selectors(const TableCreateRequest& request, const layout::SelectorSpec*,
-                      TableHeader* header) {
-  if (request.selector_count != 0 || request.new_priority != 0 || request.table_weights != 0) {
-    return error(GEAR_EUNSUPPORTED, "create table \"%s\": named selectors, new_priority and table_weights are to come",
-                 request.name);
-  }
-  uint32_t sampler =
-      request.sampler == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_UNIFORM} : request.sampler;
-  uint32_t remover =
-      request.remover == GEAR_SELECT_DEFAULT ? uint32_t{GEAR_SELECT_FIFO} : request.remover;
-  if (sampler > GEAR_SELECT_PRIORITIZED) {
-    return error(GEAR_EINVAL, "create table \"%s\": sampler %u; give a gear_selector of this version", request.name,
-                 sampler);
-  }
-  if (remover != GEAR_SELECT_FIFO && remover != GEAR_SELECT_UNIFORM) {
-    return error(GEAR_EINVAL, "create table \"%s\": remover %u; give fifo or uniform", request.name,
-                 remover);
-  }
-  double alpha = request.priority_alpha == 0.0 ? 0.6 : request.priority_alpha;
-  if (request.priority_alpha == GEAR_ALPHA_ZERO) alpha = 0.0;
-  if (!priority_valid(alpha) || !priority_valid(request.priority_epsilon)) {
-    return error(GEAR_EINVAL, "create table \"%s\": priority_alpha %g, priority_epsilon %g; give finite numbers that are not negative",
-                 request.name, request.priority_alpha, request.priority_epsilon);
-  }
-  header->indexes[0] = {sampler, 0, 0, 0, alpha, request.priority_epsilon, 0, 0, {}};
-  header->indexes[1] = {remover, 0, 0, 0, alpha, request.priority_epsilon, 0, 0, {}};
-  header->largest_index = layout::kNone;
-  header->smallest_index = layout::kNone;
-  header->index_count = sampler == remover ? 1 : 2;
-  header->sampler_index = 0;
-  header->remover_index = header->index_count - 1;
   return {};
 }
 
@@ -349,7 +317,7 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
                     &marks));
   GEAR_TRY(multiply(request.name, "steps", header->block_count, header->block_bytes, &data));
   if (header->episode_cell_bytes != 0) {
-    uint64_t slots = header->capacity_items + uint64_t{header->lanes_max} * 3;
+    uint64_t slots = header->item_slots + uint64_t{header->lanes_max} * 3;
     header->episode_slots = static_cast<uint32_t>(std::min<uint64_t>(slots, layout::kNone - 1));
     GEAR_TRY(multiply(request.name, "per-episode cells", header->episode_slots,
                       header->episode_cell_bytes, &episodes));
@@ -372,8 +340,10 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
   header->episodes_offset = take(uint64_t{header->episode_slots} * sizeof(layout::EpisodeRecord));
   for (uint32_t i = 0; i < header->index_count; ++i) {
     layout::IndexRecord& index = header->indexes[i];
+    uint32_t first = 0;
+    while (first < i && !same_index(*header, first, i)) ++first;
     index.bytes = selector_index_bytes(index.selector, header->item_slots);
-    index.offset = take(index.bytes);
+    index.offset = first < i ? header->indexes[first].offset : take(index.bytes);
   }
   header->directory_bytes = align_up(at, layout::kPageBytes);
 

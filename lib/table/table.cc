@@ -75,14 +75,20 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
 
 void Table::open_selectors() {
   for (uint32_t i = 0; i < header_->index_count; ++i) {
-    format_index(header_->indexes[i], header_, header_->item_slots);
+    const layout::IndexRecord& record = header_->indexes[i];
+    for (uint32_t before = 0; before < i && record.bytes > 0; ++before) {
+      // Like records share one index.
+      bool same = header_->indexes[before].bytes > 0 && header_->indexes[before].offset == record.offset;
+      if (same) selector_of_[i] = selector_of_[before];
+    }
+    if (selector_of_[i] != nullptr) continue;
+    format_index(record, header_, header_->item_slots);
+    selectors_.push_back(i == header_->smallest_index ? open_smallest(record, header_)
+                                                      : open_selector(record, header_));
+    selector_of_[i] = selectors_.back().get();
   }
-  sampler_ = open_selector(header_->indexes[header_->sampler_index], header_);
-  remover_ = sampler_.get();
-  if (header_->remover_index != header_->sampler_index) {
-    separate_remover_ = open_selector(header_->indexes[header_->remover_index], header_);
-    remover_ = separate_remover_.get();
-  }
+  remover_ = selector_of_[header_->remover_index];
+  if (header_->largest_index != kNone) largest_ = selector_of_[header_->largest_index];
 }
 
 void Table::set_state(TableState state) {
@@ -178,8 +184,8 @@ void Table::reset() {
   for (uint32_t slot = 0; slot < items_used_; ++slot) {
     if (items_[slot].generation % 2 == 1) remove_item(slot);
   }
-  sampler_->clear();
-  if (separate_remover_) separate_remover_->clear();
+  for (auto& selector : selectors_) selector->clear();
+  indexed_ = 0;
   for (uint32_t index = 0; index < header_->lanes_max; ++index) {
     Lane& lane = lanes_[index];
     if (!lane.open) continue;

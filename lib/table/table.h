@@ -1,6 +1,7 @@
 // A table, the conductor's side: steps come in, items are made, drawn and removed.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,9 +73,10 @@ class Table {
   void count_rejected_item();
 
   // Draws. `draws_ready(n)` says whether n draws would succeed now. A draw counts as reserved until it is taken (sampled) or
-  // returned; its pin lasts until unpin.
+  // returned; its pin lasts until unpin. `index` is the table's sampler or one of the named selectors.
   bool draws_ready(uint64_t n) const;
-  bool draw(Rng& rng, const VersionFilter& filter, Drawn* drawn);
+  bool draw(Rng& rng, Drawn* drawn) { return draw(header_->sampler_index, rng, {}, drawn); }
+  bool draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* drawn);
   void take(const Drawn& drawn);
   void give_back(const Drawn& drawn);
   void unpin(const Pin& pin);
@@ -96,11 +98,20 @@ class Table {
   void raise_version(uint64_t version);
   // `direct_allowed` follows. The limits are checked by the caller.
   void retune(const gear_rate_limiter& limits);
+  // Items that can be drawn, of whatever weight.
+  uint64_t drawable() const { return indexed_; }
+  // For a run of draws without repetition: set_aside takes a drawn item out of the index that it came from (a mixture: out
+  // of all that it draws from), false when it is not there any more; put_back returns it to its place. All that a run sets
+  // aside is put back before anything else is asked of the table.
+  bool set_aside(uint32_t index, const Drawn& drawn);
+  void put_back(uint32_t index, const Drawn& drawn);
+  // Of a draw from the index being this item, now.
+  double probability(uint32_t index, const Drawn& drawn) const;
 
   // Items by key, as in gear_items_result; runs of updates go between begin_updates and end_updates.
   enum class KeyOutcome { kApplied, kStale, kUnknown, kRejected };
-  void begin_updates() { sampler_->begin_updates(); }
-  void end_updates() { sampler_->end_updates(); }
+  void begin_updates();
+  void end_updates();
   KeyOutcome update_priority(uint64_t key, double priority);
   KeyOutcome delete_item(uint64_t key);
 
@@ -131,22 +142,38 @@ class Table {
   void hide_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                  uint32_t flags);
   void free_slot(uint32_t slot);
-  void make_room(uint64_t bytes);
+  void make_room();
   bool remove_something();
   void drop_oldest_prompt_group();
   bool drop_redelivery();
   void reset_groups();
   void keep_order();
-  void evict_one();
+  void evict_one();  // some item is in the indexes
+  uint32_t any_selectable();
+  // Each index of the named selectors once, also where several share it.
+  template <typename Do>
+  void for_each_named(Do&& act) {
+    for (uint32_t i = 0; i < header_->named_count; ++i) {
+      Selector* const* named = selector_of_ + header_->named_index;
+      if (std::find(named, named + i, named[i]) == named + i) act(named[i]);
+    }
+  }
+  // In and out of every index.
+  void select(uint32_t slot, double priority);
+  void reselect(uint32_t slot, double priority);
   void unselect(uint32_t slot);
+  bool selectable(const layout::ItemRecord& item) const;
   void remove_item(uint32_t slot);  // from the table; not in the selectors any more
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
-  bool pick_item(Rng& rng, const VersionFilter& filter, Pick* pick);
+  bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
   bool too_old(uint32_t slot, const VersionFilter& filter) const;
   void drop_too_old(uint32_t slot);
+  // Out of what the index draws from, and back.
+  void leave_out(uint32_t index, uint32_t slot);
+  void let_in(uint32_t index, uint32_t slot);
 
   void hold_episode(uint32_t slot) { if (slot != layout::kNone) ++episode_holds_[slot]; }
   void drop_episode(uint32_t slot);
@@ -164,9 +191,12 @@ class Table {
   std::vector<Lane> lanes_;
   uint32_t lanes_open_ = 0;
 
-  std::unique_ptr<Selector> sampler_;
-  std::unique_ptr<Selector> separate_remover_;
+  // One for each index that has memory of its own; all hold the same items, and are changed together.
+  std::vector<std::unique_ptr<Selector>> selectors_;
+  Selector* selector_of_[layout::kIndexesMax] = {};  // by index
   Selector* remover_ = nullptr;
+  Selector* largest_ = nullptr;  // nullptr unless new items take the table's largest priority
+  uint64_t indexed_ = 0;         // items in the indexes
   Rng remover_rng_{0x67656172};
   RateLimiter limiter_;
   uint64_t reserved_ = 0;    // draws made, neither taken nor returned

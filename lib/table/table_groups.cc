@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/shared_word.h"
-#include "select/fifo.h"
+#include "select/list.h"
 #include "table/table.h"
 
 namespace gear {
@@ -32,9 +32,10 @@ void Table::drop_too_old(uint32_t slot) {
 }
 
 // The probability of a pick is that among all items, too old ones included.
-bool Table::pick_item(Rng& rng, const VersionFilter& filter, Pick* pick) {
+bool Table::pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick) {
+  Selector& selector = *selector_of_[index];
   for (uint32_t tries = 0; tries < kVersionTries;) {
-    if (!sampler_->pick(rng, pick)) return false;
+    if (!selector.pick(rng, pick)) return false;
     if (!too_old(pick->slot, filter)) return true;
     if (filter.policy == GEAR_VERSION_DROP) {
       drop_too_old(pick->slot);
@@ -45,14 +46,14 @@ bool Table::pick_item(Rng& rng, const VersionFilter& filter, Pick* pick) {
   // A selector that would name the same ones for ever, or hardly any item that is new enough: set old ones aside.
   std::vector<uint32_t> aside;
   bool found = false;
-  while (!found && sampler_->pick(rng, pick)) {
+  while (!found && selector.pick(rng, pick)) {
     found = !too_old(pick->slot, filter);
     if (found) break;
     aside.push_back(pick->slot);
-    sampler_->remove(pick->slot);
+    leave_out(index, pick->slot);
   }
   for (size_t i = aside.size(); i-- > 0;) {
-    sampler_->restore(aside[i], items_[aside[i]].priority);
+    let_in(index, aside[i]);
   }
   return found;
 }
@@ -78,8 +79,9 @@ void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double pr
                       uint32_t flags) {
   const PromptGroups::Group* known = prompt_groups_.find(lane.prompt_group);
   if (known != nullptr && known->size != lane.prompt_size) return count_rejected_item();
-  // This may drop an incomplete group, also the one that the item belongs to.
   uint32_t slot = fill_item(lane, first_row, length, priority, flags);
+  // This may drop an incomplete group, also the one that the item belongs to.
+  make_room();
   PromptGroups::Group* group = prompt_groups_.find(lane.prompt_group);
   if (group == nullptr) {
     while (prompt_groups_.count() >= header_->prompt_groups_max) drop_oldest_prompt_group();
@@ -88,9 +90,10 @@ void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double pr
   group->slots.push_back(slot);
   note(header_->counters.items_hidden, header_->counters.items_hidden + 1);
   if (group->slots.size() < group->size) return;
-  std::vector<uint32_t> whole = prompt_groups_.finish(lane.prompt_group);
-  note(header_->counters.items_hidden, header_->counters.items_hidden - whole.size());
-  for (uint32_t member : whole) show_item(member);
+  for (uint32_t member : prompt_groups_.finish(lane.prompt_group)) {
+    note(header_->counters.items_hidden, header_->counters.items_hidden - 1);
+    show_item(member);
+  }
 }
 
 void Table::drop_oldest_prompt_group() {
@@ -121,13 +124,14 @@ Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool 
   return group;
 }
 
-// From here on the order of insertion is kept. That of items there already is known to a fifo index.
+// From here on the order of insertion is kept. That of items there already is known to a fifo or lifo index.
 void Table::keep_order() {
   if (order_.kept()) return;
   order_.keep(header_->item_slots);
   for (uint32_t i = 0; i < header_->index_count; ++i) {
-    if (header_->indexes[i].selector != GEAR_SELECT_FIFO) continue;
-    for (uint32_t slot : fifo_slots(header_->indexes[i], header_)) order_.append(slot);
+    uint32_t selector = header_->indexes[i].selector;
+    if (selector != GEAR_SELECT_FIFO && selector != GEAR_SELECT_LIFO) continue;
+    for (uint32_t slot : list_slots(header_->indexes[i], header_)) order_.append(slot);
     return;
   }
   for (uint32_t slot = 0; slot < items_used_; ++slot) {

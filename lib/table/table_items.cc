@@ -14,6 +14,11 @@ using layout::kNone;
 double Table::coming_priority(const Lane& lane) const {
   if (lane.priority_given) return lane.priority;
   double largest = header_->counters.priority_max;
+  if (largest_ != nullptr) {
+    Rng unused(0);
+    Pick pick;
+    largest = largest_->pick(unused, &pick) ? items_[pick.slot].priority : 0.0;
+  }
   return largest > 0 ? largest : 1.0;
 }
 
@@ -32,7 +37,7 @@ bool Table::items_blocked(const Lane& lane) {
   // Full of items that are drawn for the last time but not taken yet: none may be evicted.
   const layout::TableCounters& counters = header_->counters;
   return counters.items + counters.items_hidden >= header_->capacity_items &&
-         remover_->count() == 0 && prompt_groups_.count() == 0;
+         indexed_ == 0 && prompt_groups_.count() == 0;
 }
 
 // Makes the item, or counts it as rejected.
@@ -61,7 +66,6 @@ uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, doubl
   auto position = static_cast<uint32_t>(first_row - blocks_[block].start_row);
   hold_range(block, position, length, true);
 
-  make_room(item_bytes(length));
   uint32_t slot = items_used_;
   if (!free_items_.empty()) {
     slot = free_items_.back();
@@ -90,35 +94,38 @@ void Table::show_item(uint32_t slot) {
   double priority = item.priority;
   publish(item.generation, item.generation + 1);
 
-  sampler_->insert(slot, priority);
-  if (separate_remover_) separate_remover_->insert(slot, priority);
-  limiter_.inserted(1);
+  select(slot, priority);
   draws_left_ += header_->max_times_sampled;
-  layout::TableCounters& counters = header_->counters;
-  if (priority > counters.priority_max) note(counters.priority_max, priority);
-  note(counters.inserts, counters.inserts + 1);
-  publish(counters.items, counters.items + 1);
   if (order_.kept()) {
     order_.append(slot);
     for (const auto& group : groups_) group->inserted(slot);
   }
+  // The incoming item may be the one removed.
+  make_room();
+  limiter_.inserted(1);
+  layout::TableCounters& counters = header_->counters;
+  if (priority > counters.priority_max) note(counters.priority_max, priority);
+  note(counters.inserts, counters.inserts + 1);
+  publish(counters.items, counters.items + 1);
   ++changes_;
 }
 
-// A slot, and room for the bytes of one more item, as far as there is something to remove.
-void Table::make_room(uint64_t bytes) {
+// For one item that is filled and not counted yet, as far as there is something to remove.
+void Table::make_room() {
   const layout::TableCounters& counters = header_->counters;
   auto full = [&] {
     if (counters.items + counters.items_hidden >= header_->capacity_items) return true;
-    return header_->capacity_bytes != 0 && counters.bytes + bytes > header_->capacity_bytes;
+    return header_->capacity_bytes != 0 && counters.bytes > header_->capacity_bytes;
   };
   while (full() && remove_something()) {
   }
 }
 
-// An item by the remover, else the oldest incomplete prompt group; false when neither is there.
+// An item by the remover, else the oldest incomplete prompt group; false when neither is there. An incoming item that is in
+// the indexes but not counted yet does not give way to incomplete groups.
 bool Table::remove_something() {
-  if (remover_->count() > 0) {
+  bool only_incoming = header_->counters.items == 0;
+  if (indexed_ > 0 && !(only_incoming && prompt_groups_.count() > 0)) {
     evict_one();
     return true;
   }
@@ -148,7 +155,7 @@ void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool 
 
 void Table::evict_one() {
   Pick victim;
-  if (!remover_->pick(remover_rng_, &victim)) return;
+  if (!remover_->pick(remover_rng_, &victim)) victim.slot = any_selectable();
   const ItemRecord& item = items_[victim.slot];
   if (header_->max_times_sampled != 0) {
     draws_left_ -= header_->max_times_sampled - item.times_sampled;
@@ -158,9 +165,32 @@ void Table::evict_one() {
   note(header_->counters.evictions, header_->counters.evictions + 1);
 }
 
+// What a prioritized remover removes when all weights are 0: the first item from a random slot on.
+uint32_t Table::any_selectable() {
+  GEAR_ASSERT(indexed_ > 0, "nothing to evict of %u slots", items_used_);
+  auto slot = static_cast<uint32_t>(remover_rng_.below(items_used_));
+  while (items_[slot].generation % 2 == 0 || !selectable(items_[slot])) slot = (slot + 1) % items_used_;
+  return slot;
+}
+
+void Table::select(uint32_t slot, double priority) {
+  for (auto& selector : selectors_) selector->insert(slot, priority);
+  ++indexed_;
+}
+
+void Table::reselect(uint32_t slot, double priority) {
+  for (auto& selector : selectors_) selector->restore(slot, priority);
+  ++indexed_;
+}
+
 void Table::unselect(uint32_t slot) {
-  sampler_->remove(slot);
-  if (separate_remover_) separate_remover_->remove(slot);
+  for (auto& selector : selectors_) selector->remove(slot);
+  --indexed_;
+}
+
+// Not so once it is drawn for the last time.
+bool Table::selectable(const ItemRecord& item) const {
+  return header_->max_times_sampled == 0 || item.times_sampled < header_->max_times_sampled;
 }
 
 void Table::remove_item(uint32_t slot) {
@@ -189,18 +219,18 @@ void Table::free_slot(uint32_t slot) {
 }
 
 bool Table::draws_ready(uint64_t n) const {
-  if (sampler_->count() == 0 || !limiter_.may_sample(n + reserved_)) return false;
+  if (indexed_ == 0 || !limiter_.may_sample(n + reserved_)) return false;
   return header_->max_times_sampled == 0 || draws_left_ >= n;
 }
 
-bool Table::draw(Rng& rng, const VersionFilter& filter, Drawn* drawn) {
+bool Table::draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* drawn) {
   Pick pick;
-  if (!pick_item(rng, filter, &pick)) return false;
+  if (!pick_item(index, rng, filter, &pick)) return false;
   pin_draw(pick.slot, pick.probability, drawn);
   if (header_->max_times_sampled != 0) {
     --draws_left_;
     // The last draw: nobody else may have it, but it comes back if this one is returned.
-    if (items_[pick.slot].times_sampled >= header_->max_times_sampled) unselect(pick.slot);
+    if (!selectable(items_[pick.slot])) unselect(pick.slot);
   }
   return true;
 }
@@ -248,10 +278,7 @@ void Table::give_back(const Drawn& drawn) {
   if (item.generation != drawn.item_generation) return;
   if (header_->max_times_sampled != 0) {
     ++draws_left_;
-    if (item.times_sampled >= header_->max_times_sampled) {
-      sampler_->restore(drawn.slot, item.priority);
-      if (separate_remover_) separate_remover_->restore(drawn.slot, item.priority);
-    }
+    if (!selectable(item)) reselect(drawn.slot, item.priority);
   }
   note(item.times_sampled, item.times_sampled - 1);
 }
@@ -260,6 +287,44 @@ void Table::unpin(const Pin& pin) {
   hold_range(pin.block, pin.position, pin.length, false);
   drop_episode(pin.episode);
   ++changes_;
+}
+
+void Table::begin_updates() {
+  for (auto& selector : selectors_) selector->begin_updates();
+}
+
+void Table::end_updates() {
+  for (auto& selector : selectors_) selector->end_updates();
+}
+
+bool Table::set_aside(uint32_t index, const Drawn& drawn) {
+  const ItemRecord& item = items_[drawn.slot];
+  if (item.generation != drawn.item_generation || !selectable(item)) return false;
+  leave_out(index, drawn.slot);
+  return true;
+}
+
+void Table::put_back(uint32_t index, const Drawn& drawn) { let_in(index, drawn.slot); }
+
+void Table::leave_out(uint32_t index, uint32_t slot) {
+  if (header_->indexes[index].selector != GEAR_SELECT_MIXTURE) {
+    selector_of_[index]->remove(slot);
+    return;
+  }
+  for_each_named([&](Selector* selector) { selector->remove(slot); });
+}
+
+void Table::let_in(uint32_t index, uint32_t slot) {
+  double priority = items_[slot].priority;
+  if (header_->indexes[index].selector != GEAR_SELECT_MIXTURE) {
+    selector_of_[index]->restore(slot, priority);
+    return;
+  }
+  for_each_named([&](Selector* selector) { selector->restore(slot, priority); });
+}
+
+double Table::probability(uint32_t index, const Drawn& drawn) const {
+  return selector_of_[index]->probability(drawn.slot);
 }
 
 Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
@@ -272,11 +337,8 @@ Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
   if (!priority_valid(priority)) return KeyOutcome::kRejected;
   note(item.priority, priority);
   if (priority > header_->counters.priority_max) note(header_->counters.priority_max, priority);
-  bool selectable = header_->max_times_sampled == 0 ||
-                    item.times_sampled < header_->max_times_sampled;
-  if (selectable) {
-    sampler_->update(slot, priority);
-    if (separate_remover_) separate_remover_->update(slot, priority);
+  if (selectable(item)) {
+    for (auto& selector : selectors_) selector->update(slot, priority);
   }
   ++changes_;  // a table of weight 0 may be drawable now
   return KeyOutcome::kApplied;
@@ -289,9 +351,7 @@ Table::KeyOutcome Table::delete_item(uint64_t key) {
   uint64_t now = layout::make_key(item.generation, slot, header_->slot_bits);
   if (key > now) return KeyOutcome::kUnknown;
   if (key != now || item.generation % 2 == 0) return KeyOutcome::kStale;
-  bool selectable = header_->max_times_sampled == 0 ||
-                    item.times_sampled < header_->max_times_sampled;
-  if (selectable) {
+  if (selectable(item)) {
     if (header_->max_times_sampled != 0) {
       draws_left_ -= header_->max_times_sampled - item.times_sampled;
     }

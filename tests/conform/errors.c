@@ -198,10 +198,15 @@ GEAR_TEST(UnknownSelectorIsRefused) {
   assert_create_refused(&options, GEAR_EINVAL, "17");
 }
 
-GEAR_TEST(PrioritizedRemoverIsRefused) {
-  gear_table_options options = other_options();
-  options.remover = GEAR_SELECT_PRIORITIZED;
-  assert_create_refused(&options, GEAR_EINVAL, "remover");
+GEAR_TEST(RemoversThatDrawFromPartOfTheTableAreRefused) {
+  const uint32_t refused[] = {GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY, GEAR_SELECT_MIXTURE};
+  for (size_t i = 0; i < 3; ++i) {
+    gear_table_options options = other_options();
+    options.remover = refused[i];
+    options.top_k = 1;
+    options.half_life = 1;
+    assert_create_refused(&options, GEAR_EINVAL, "remover");
+  }
 }
 
 GEAR_TEST(UnknownMemoryIsRefused) {

@@ -201,19 +201,19 @@ class Weights : public Batches {
 };
 
 TEST_F(Weights, AreAllOneForBetaZero) {
-  weigh_rows(batch_, 0, true);
+  weigh_rows(batch_, 0, GEAR_NORMALISE_BATCH, 0);
   for (int row = 0; row < 3; ++row) EXPECT_EQ(batch_.weights[row], 1.0f);
 }
 
 TEST_F(Weights, AreNTimesProbabilityToTheMinusBeta) {
-  weigh_rows(batch_, 0.5, false);
+  weigh_rows(batch_, 0.5, GEAR_NORMALISE_NONE, 0);
   for (int row = 0; row < 3; ++row) {
     EXPECT_NEAR(batch_.weights[row], std::pow(4 * batch_.probabilities[row], -0.5), 1e-6);
   }
 }
 
 TEST_F(Weights, AreDividedByTheLargestOfTheBatch) {
-  weigh_rows(batch_, 1, true);
+  weigh_rows(batch_, 1, GEAR_NORMALISE_BATCH, 0);
   EXPECT_FLOAT_EQ(batch_.weights[2], 1.0f);
   EXPECT_FLOAT_EQ(batch_.weights[1], 0.5f);
   EXPECT_FLOAT_EQ(batch_.weights[0], 0.25f);

@@ -17,7 +17,9 @@ namespace {
 using testing::SelectIndex;
 using testing::test_seed;
 
-constexpr uint32_t kAll[] = {GEAR_SELECT_UNIFORM, GEAR_SELECT_FIFO, GEAR_SELECT_PRIORITIZED};
+constexpr uint32_t kAll[] = {GEAR_SELECT_UNIFORM,  GEAR_SELECT_FIFO,     GEAR_SELECT_LIFO,
+                             GEAR_SELECT_PRIORITIZED, GEAR_SELECT_MAX_HEAP, GEAR_SELECT_MIN_HEAP,
+                             GEAR_SELECT_TOP_K,    GEAR_SELECT_RECENCY};
 
 std::vector<uint32_t> first_slots(uint32_t selector, uint32_t count) {
   SelectIndex index(selector, 10'000);
@@ -100,11 +102,20 @@ TEST(DirectPick, StaysInBoundsOnAnIndexOfRandomWords) {
         auto* word = static_cast<uint64_t*>(index.bytes());
         for (uint64_t i = 0; i < index.record().bytes / 8; ++i) word[i] = rng.next();
         // A total that is accepted, so that the nodes are read.
-        if (round % 2 == 0) reinterpret_cast<layout::SumTreeIndex*>(word)->total = 1.0;
+        if (selector == GEAR_SELECT_RECENCY) {
+          auto* recency = reinterpret_cast<layout::RecencyIndex*>(word);
+          recency->epoch &= ~uint64_t{1};
+          if (round % 2 == 0) reinterpret_cast<layout::SumTreeIndex*>(recency + 1)->total = 1.0;
+        } else if (round % 2 == 0) {
+          reinterpret_cast<layout::SumTreeIndex*>(word)->total = 1.0;
+        }
         uint32_t count = round % 3 == 0 ? 1 : 256;
         uint32_t made = index.pick(rng, count, picks.data());
         ASSERT_TRUE(made == 0 || made == count);
         for (uint32_t i = 0; i < made; ++i) ASSERT_LT(picks[i].slot, capacity);
+        auto slot = static_cast<uint32_t>(rng.below(capacity));
+        double probability = index.probability(slot);
+        ASSERT_TRUE(probability >= 0 && probability <= 1) << probability;
       }
     }
   }

@@ -75,7 +75,7 @@ TEST(Table, KeepsABlockWhileALeaseOnAnEvictedItemNeedsIt) {
   ASSERT_EQ(append(table.get(), lane, 1), 1u);
   Rng rng(1);
   Drawn drawn;
-  ASSERT_TRUE(table->draw(rng, VersionFilter{}, &drawn));
+  ASSERT_TRUE(table->draw(rng, &drawn));
   uint64_t generation = drawn.record.block_generation;
   ASSERT_EQ(append(table.get(), lane, 200), 200u);
   const auto* blocks = layout::at_offset<layout::BlockRecord>(table->directory().data(),
@@ -174,8 +174,8 @@ TEST(Table, GivesALastDrawBackToItsPlaceInTheQueue) {
   ASSERT_EQ(append(table.get(), lane, 3), 3u);
   Rng rng(1);
   Drawn first, second;
-  ASSERT_TRUE(table->draw(rng, VersionFilter{}, &first));
-  ASSERT_TRUE(table->draw(rng, VersionFilter{}, &second));
+  ASSERT_TRUE(table->draw(rng, &first));
+  ASSERT_TRUE(table->draw(rng, &second));
   EXPECT_FALSE(table->draws_ready(2));
   table->give_back(second);
   table->unpin(second.pin);
@@ -183,7 +183,7 @@ TEST(Table, GivesALastDrawBackToItsPlaceInTheQueue) {
   table->unpin(first.pin);
   EXPECT_TRUE(table->draws_ready(3));
   Drawn again;
-  ASSERT_TRUE(table->draw(rng, VersionFilter{}, &again));
+  ASSERT_TRUE(table->draw(rng, &again));
   EXPECT_EQ(again.record.key, first.record.key);
   EXPECT_EQ(table->header().counters.samples, 0u);
   table->take(again);
@@ -197,7 +197,7 @@ TEST(Table, MakesAKeyStaleWhenItsSlotIsUsedAgain) {
   ASSERT_EQ(append(table.get(), lane, 1), 1u);
   Rng rng(1);
   Drawn drawn;
-  ASSERT_TRUE(table->draw(rng, VersionFilter{}, &drawn));
+  ASSERT_TRUE(table->draw(rng, &drawn));
   EXPECT_EQ(table->update_priority(drawn.record.key, 2.0), Table::KeyOutcome::kApplied);
   ASSERT_EQ(append(table.get(), lane, 1), 1u);
   EXPECT_EQ(table->update_priority(drawn.record.key, 2.0), Table::KeyOutcome::kStale);
