@@ -32,6 +32,8 @@ class Selector {
   virtual void restore(uint32_t slot, double priority) = 0;
   virtual void remove(uint32_t slot) = 0;
   virtual void update(uint32_t slot, double priority) = 0;
+  // An update of a slot that is removed and may be restored: its place among equals is that of the latest change.
+  virtual void update_removed(uint32_t) {}
   // For many updates in a row: between begin and end, picks are not allowed and inner nodes may lag.
   virtual void begin_updates() {}
   virtual void end_updates() {}

@@ -17,6 +17,7 @@ class TopKSelector final : public Selector {
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
   void update(uint32_t slot, double priority) override;
+  void update_removed(uint32_t slot) override { arrays_.order[slot] = ++index_->changes; }
   bool pick(Rng& rng, Pick* pick) override;
   double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }

@@ -337,8 +337,12 @@ Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
   if (!priority_valid(priority)) return KeyOutcome::kRejected;
   note(item.priority, priority);
   if (priority > header_->counters.priority_max) note(header_->counters.priority_max, priority);
-  if (selectable(item)) {
-    for (auto& selector : selectors_) selector->update(slot, priority);
+  for (auto& selector : selectors_) {
+    if (selectable(item)) {
+      selector->update(slot, priority);
+    } else {
+      selector->update_removed(slot);
+    }
   }
   ++changes_;  // a table of weight 0 may be drawable now
   return KeyOutcome::kApplied;
