@@ -169,8 +169,9 @@ Status name_windows(const TableView& table, const std::vector<gear_window>& aske
                     SamplerPlan* plan) {
   std::unordered_set<std::string> seen;
   for (size_t i = 0; i < plan->windows.size(); ++i) {
-    const char* name = table.columns[plan->windows[i].column].name;
-    if (!asked.empty() && asked[i].name != nullptr) name = asked[i].name;
+    uint32_t column = plan->windows[i].column;
+    const char* name = !asked.empty() ? asked[i].name : nullptr;
+    if (name == nullptr && column != layout::kNone) name = table.columns[column].name;
     GEAR_TRY(check_name("window name", name));
     if (!seen.insert(name).second) {
       return error(GEAR_EDUPLICATE, "two windows are named \"%s\"; give one of them another name",

@@ -161,7 +161,7 @@ void FakeTable::format_row(uint32_t index, uint32_t step, Spot spot) {
   bool final_row = step == episode.steps;
   uint32_t bits = step;
   if (final_row) bits |= layout::kMarkFinal;
-  if (episode.ended && step + 1 == episode.steps) {
+  if (episode.ended && (final_row || step + 1 == episode.steps)) {
     bits |= index % 2 == 0 ? layout::kMarkTerminated : layout::kMarkTruncated;
   }
   mark(spot.block, spot.position) = bits;
@@ -228,7 +228,8 @@ FakeBatch::FakeBatch(const std::vector<WindowPlan>& plan, uint32_t rows) {
     memory_[i].data.assign(places * plan[i].cell_bytes, static_cast<char>(kGarbage));
     memory_[i].mask.assign(places, kGarbage);
     memory_[i].lengths.assign(rows, 0xEEEEEEEE);
-    buffers_.push_back({memory_[i].data.data(), memory_[i].mask.data(), memory_[i].lengths.data()});
+    buffers_.push_back({memory_[i].data.data(), memory_[i].mask.data(), memory_[i].lengths.data(),
+                        plan[i].length * plan[i].cell_bytes});
   }
 }
 
