@@ -49,6 +49,8 @@ bool look_in(const TableView& table, const AnchorRow& at, const Visit& visit, in
 bool settle(const TableView& table, const Visit& visit, const Found& found, AnchorRow* at) {
   at->steps_end = found.end - (found.final_row ? 1 : 0);
   at->end_flags = found.flags;
+  // A second look may have seen more rows of it.
+  if (visit.place.block == at->place.block) at->place.rows = visit.place.rows;
   int64_t block_end = int64_t{at->place.rows} - at->position;
   at->known_end = std::max(at->known_end, std::min(at->steps_end, block_end));
   // The anchor's block is checked when the row is whole.
