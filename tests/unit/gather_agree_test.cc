@@ -1,6 +1,7 @@
 // All windows of a row agree about where the episode ends, and only what is asked for is read.
 // ctest: labels=tsan
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -49,7 +50,7 @@ T value_of(const FakeBatch& batch, const std::vector<WindowPlan>& plan, size_t w
 class NewestStep : public ::testing::Test {
  protected:
   enum Window { kLast, kTerminated, kSteps, kReturn, kBootstrap, kNext, kNumbers, kWindows };
-  static constexpr uint32_t kEpisodes = 400;
+  static constexpr uint32_t kEpisodes = 4000;
 
   static FakeTableOptions episodes() {
     FakeTableOptions options;
@@ -100,7 +101,9 @@ class NewestStep : public ::testing::Test {
         newest_.store(next++, std::memory_order_release);
         wait_for_a_look();
       }
+      linger();
       if (episode.final_row) publish_row(e, episode.steps);
+      linger();
       FakeTable::Spot last = table_.spot(e, episode.steps - 1);
       uint32_t& mark = table_.mark(last.block, last.position);
       publish(mark, peek(mark) | (e % 2 == 0 ? layout::kMarkTerminated : layout::kMarkTruncated));
@@ -111,7 +114,15 @@ class NewestStep : public ::testing::Test {
   // Some draw has begun since the step was published: it is looked at while the next comes.
   void wait_for_a_look() {
     uint64_t seen = looks_.load();
-    while (looks_.load() == seen) std::this_thread::yield();
+    for (int spins = 1; looks_.load() == seen; ++spins) {
+      spin_pause();
+      if (spins % 10000 == 0) std::this_thread::yield();  // the machine may have one core
+    }
+  }
+
+  // Some moments of a draw, so that what follows falls into any of them.
+  void linger() {
+    for (uint64_t left = rng_.below(16); left > 0; --left) spin_pause();
   }
 
   struct Step {
@@ -165,6 +176,7 @@ class NewestStep : public ::testing::Test {
   std::atomic<size_t> newest_{0};
   std::atomic<uint64_t> looks_{0};
   std::atomic<bool> done_{false};
+  Rng rng_{7};  // the publishing thread's
   uint64_t checked_ = 0;
 };
 
@@ -224,6 +236,95 @@ TEST_F(FinalRow, TellsByItselfHowTheEpisodeEnded) {
             GatherOutcome::kGathered);
   EXPECT_EQ(batch.length(1, 0), 1u);
   EXPECT_EQ(byte_of(batch, plan, 0, 0), 1);
+}
+
+// A conductor that ends the episode at one moment of a draw: after the rows of the anchor's block were
+// counted, when the first mark is read. That read faults, and the fault ends the episode.
+class EndWithinADraw : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kSteps = 64;
+  static constexpr uintptr_t kPage = 4096;
+
+  // Blocks of 64 marks, so that the marks of most lie in pages without anything else.
+  static FakeTableOptions long_lane() {
+    FakeTableOptions options;
+    options.block_steps = kSteps;
+    options.columns = {{"x", 8}, {"r", 4, false, false, GEAR_F32}};
+    for (uint32_t i = 0; i < 100; ++i) {
+      options.episodes.push_back({0, kSteps - i % 2, true, true, {true, true}, false});
+    }
+    options.shuffle_seed = 5;
+    return options;
+  }
+
+  // Of an episode whose last step lies at `position`, with marks in a page of their own.
+  uint32_t episode_ending_at(uint32_t position) {
+    auto begin = reinterpret_cast<uintptr_t>(&table_.mark(0, 0));
+    uintptr_t end = begin + uintptr_t{table_.header().block_count} * kSteps * 4;
+    for (uint32_t e = 0; e < 100; ++e) {
+      FakeTable::Spot last = table_.spot(e, table_.options().episodes[e].steps - 1);
+      uintptr_t page = page_of(last);
+      if (last.position == position && page >= begin && page + kPage <= end) return e;
+    }
+    return 100;
+  }
+
+  uintptr_t page_of(FakeTable::Spot spot) {
+    return reinterpret_cast<uintptr_t>(&table_.mark(spot.block, spot.position)) / kPage * kPage;
+  }
+
+  static void end_episode(int) {
+    EndWithinADraw& test = *running_;
+    mprotect(reinterpret_cast<void*>(test.page_of(test.last_)), kPage, PROT_READ | PROT_WRITE);
+    publish(test.table_.block(test.final_.block).rows, test.final_.position + 1);
+    uint32_t& mark = test.table_.mark(test.last_.block, test.last_.position);
+    publish(mark, peek(mark) | layout::kMarkTruncated);
+    test.ends_ = test.ends_ + 1;
+  }
+
+  void expect_final_row_with_the_end(uint32_t position) {
+    uint32_t episode = episode_ending_at(position);
+    ASSERT_LT(episode, 100u);
+    uint32_t steps = table_.options().episodes[episode].steps;
+    last_ = table_.spot(episode, steps - 1);
+    final_ = table_.spot(episode, steps);
+    table_.mark(last_.block, last_.position) = steps - 1;
+    table_.block(last_.block).rows = last_.position + 1;
+    if (final_.block != last_.block) table_.block(final_.block).rows = 0;
+    const gear_window windows[2] = {window_of("last", GEAR_COMPUTE_IS_LAST, nullptr, 0, 1),
+                                    window_of("x", GEAR_COMPUTE_NONE, "x", 1, 1)};
+    std::vector<WindowPlan> plan = plan_windows(table_.view(), windows, 2).take();
+    DrawnItem drawn{};
+    ASSERT_TRUE(read_item(table_.view(), table_.add_item(episode, steps - 1, 1), &drawn));
+    FakeBatch batch(plan, 1);
+
+    running_ = this;
+    struct sigaction before;
+    struct sigaction ends {};
+    ends.sa_handler = end_episode;
+    sigaction(SIGSEGV, &ends, &before);
+    mprotect(reinterpret_cast<void*>(page_of(last_)), kPage, PROT_NONE);
+    GatherOutcome outcome = gather_row(table_.view(), plan, drawn, 0, 0, batch.buffers());
+    sigaction(SIGSEGV, &before, nullptr);
+    ASSERT_EQ(outcome, GatherOutcome::kGathered);
+    ASSERT_EQ(ends_, 1);
+    EXPECT_EQ(byte_of(batch, plan, 0, 0), 1);
+    EXPECT_EQ(batch.length(1, 0), 1u);
+    EXPECT_EQ(batch.cell(plan[1], 1, 0, 0), table_.cell_value(episode, steps, 0));
+  }
+
+  static EndWithinADraw* running_;
+  FakeTable table_{long_lane()};
+  FakeTable::Spot last_{};
+  FakeTable::Spot final_{};
+  volatile int ends_ = 0;
+};
+EndWithinADraw* EndWithinADraw::running_ = nullptr;
+
+TEST_F(EndWithinADraw, BringsTheFinalRowOfTheSameBlock) { expect_final_row_with_the_end(20); }
+
+TEST_F(EndWithinADraw, BringsTheFinalRowOfTheNextBlock) {
+  expect_final_row_with_the_end(kSteps - 1);
 }
 
 // Columns of whole pages, of which only one may be read.
