@@ -169,7 +169,8 @@ typedef enum gear_dtype {
 
 /* Column flags. */
 #define GEAR_COLUMN_PER_EPISODE 1u /* one cell an episode, given by gear_writer_episode_cells */
-#define GEAR_COLUMN_OPTIONAL 2u    /* a step may come without it: zeros, and false in the mask */
+#define GEAR_COLUMN_OPTIONAL 2u    /* a step may come without it: zeros, and false in the mask. Not together
+                                      with per episode */
 
 typedef struct gear_column_options {
   uint32_t struct_size;
@@ -420,7 +421,8 @@ typedef enum gear_end {
 GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *options,
                               gear_writer **writer);
 
-/* Appends one step to a lane: exactly one cell for every per-step column, in any order. Returns when the
+/* Appends one step to a lane: exactly one cell for every per-step column, in any order; those of optional columns
+ * may be left out (by append_many: of all its steps). Returns when the
  * step is in shared memory and its order is fixed. Blocks, up to timeout_ns, only for want of space
  * (limiter, or blocks). Cells are checked in full before anything is stored.
  * Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, ELANE, ESTATE (a reserve is open on this lane, or
@@ -463,7 +465,8 @@ GEAR_API int gear_writer_append_vector(gear_writer *writer, const gear_vector_st
 
 /* Append without a copy: reserve gives, for every column of the table in order, where the next step's
  * cell is to be written (C-contiguous; NULL for per-episode columns); advance appends what was written.
- * cells has column_count entries. A second reserve on the lane gives the same places again. */
+ * cells has column_count entries. A second reserve on the lane gives the same places again. Such a step has every
+ * column, optional ones too. */
 GEAR_API int gear_writer_reserve(gear_writer *writer, uint32_t lane, int64_t timeout_ns,
                                  void **cells, size_t cell_count);
 GEAR_API int gear_writer_advance(gear_writer *writer, uint32_t lane, int64_t timeout_ns);
@@ -526,7 +529,9 @@ typedef enum gear_pad {
 
 typedef enum gear_fill {
   GEAR_FILL_ZERO = 0,
-  GEAR_FILL_EDGE = 1 /* the nearest step that exists is repeated */
+  GEAR_FILL_EDGE = 1 /* the nearest step that exists is repeated; for a step without the cell of an optional
+                        column, and for padding beside it, the last cell before it in the window, or the
+                        first after it where none is before */
 } gear_fill;
 
 /* What a batch receives of one column: steps t+offset .. t+offset+length-1 around the drawn step t, cut
@@ -551,7 +556,12 @@ typedef struct gear_window {
 #define GEAR_WINDOW_INIT {sizeof(gear_window), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0.0, 0, 0}
 
 /* Windows that show no stored cell but what follows from the steps. column is NULL, and name required,
- * but for the n-step return, whose column is that of the rewards (f32 or f64, rank 0). */
+ * but for the n-step return, whose column is that of the rewards (f32 or f64, rank 0; a step without an optional
+ * reward adds nothing). offset, length, pad, fill and burn_in are as of any window; each value is that of the step at
+ * its place. The final observation is no step: padding here. n-step windows reach n steps further, to the step whose
+ * value is bootstrapped, and window_after_max must cover these. Of an episode still open, the steps summed
+ * are those committed; all windows of a row agree about which these are. Sums are made in double, in the order of the
+ * steps. */
 typedef enum gear_compute {
   GEAR_COMPUTE_NONE = 0,
   GEAR_COMPUTE_STEP = 1,       /* u32: number of the step in its episode, from 0 */
@@ -631,9 +641,15 @@ typedef struct gear_sampler_options {
   uint32_t world;           /* default 1 */
   uint32_t version_policy;  /* gear_version_policy */
   uint64_t version_lag;     /* k */
-  uint32_t background;      /* batches that a thread of this client fills ahead; default 0: no thread.
-                               Their rows are background_rows; a gear_sample of another size is EINVAL */
-  uint32_t background_rows;
+  uint32_t background;      /* batches that a thread of this client fills ahead, from open on; at most 1024,
+                               default 0: no thread. Direct mode; leased draws come ahead by prefetch. Such a
+                               gear_sample takes the oldest one ready (with its priorities and
+                               probabilities of when it was drawn), or waits for it up to its timeout: by a lock,
+                               not by convention 7. What the thread met with is that call's error. After a
+                               reset none from before it is handed out. They come on top of batches_max. A
+                               forked child has no such thread, as it has no sampler */
+  uint32_t background_rows; /* of these batches, at most batch_rows_max, which is the default; gear_sample of
+                               another number is EINVAL */
 } gear_sampler_options;
 #define GEAR_SAMPLER_OPTIONS_INIT                                                            \
   {sizeof(gear_sampler_options), 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0.0, 0, 0, NULL, NULL, 0, 0, \
@@ -658,14 +674,16 @@ typedef struct gear_destination {
   void *data;          /* [rows, length, cell shape...]; each step's cell is contiguous. NULL: the batch's own
                           memory, as gear_sample */
   int64_t row_stride;  /* bytes; 0: length * step_stride */
-  int64_t step_stride; /* bytes; 0: one cell */
+  int64_t step_stride; /* bytes; 0: one cell. Either axis may be the outer one. Steps that follow one another
+                          are gathered straight to their place, others are copied once more */
 } gear_destination;
 #define GEAR_DESTINATION_INIT {sizeof(gear_destination), 0, NULL, 0, 0}
 
 /* gear_sample into the caller's memory: one destination for each window, in their order. The batch carries
  * keys, masks and the rest; its tensors point to the caller's memory, which must stay until it is released.
- * On failure the destinations may hold parts of rows. Errors: as gear_sample; EINVAL (strides under a
- * cell or that overlap); ECOUNT. */
+ * On failure the destinations may hold parts of rows. Blocking and thread rule as gear_sample. Errors: as
+ * gear_sample; EINVAL (strides that are negative, or with which cells of the `rows` rows overlap); ECOUNT (not one
+ * destination a window); ESTRUCT. */
 GEAR_API int gear_sample_into(gear_sampler *sampler, uint32_t rows, int64_t timeout_ns,
                               const gear_destination *destinations, size_t count,
                               gear_batch **batch);
@@ -694,7 +712,7 @@ GEAR_API int gear_sampler_close(gear_sampler *sampler);
 /* One window of a batch, in a form that DLPack and the buffer protocol take as it is. Shape is
  * [rows, length, cell shape...]; the length axis is absent when the window's length is 1. */
 typedef struct gear_tensor {
-  void *data;             /* aligned to 64 bytes */
+  void *data;             /* aligned to 64 bytes, but in the caller's memory */
   const char *name;
   const int64_t *shape;   /* rank entries */
   const int64_t *strides; /* bytes, rank entries */
@@ -703,8 +721,9 @@ typedef struct gear_tensor {
   uint32_t element_bytes;
   uint32_t device;        /* 0: host memory */
   uint64_t size_bytes;
-  const uint8_t *mask;    /* [rows, length]: 1 where a step exists, 0 where it is padding */
-  const uint32_t *lengths; /* [rows]: how many steps exist in the window */
+  const uint8_t *mask;    /* [rows, length]: 1 where a step exists and has the cell, 0 where not */
+  const uint32_t *lengths; /* [rows]: how many steps exist in the window, also those that lack the cell of an
+                              optional column */
   uint32_t length;        /* steps a row */
   uint32_t burn_in;       /* of them, see gear_window */
   const uint8_t *loss_mask; /* [rows, length]: mask with the burn-in steps 0; NULL when burn_in is 0 */
@@ -766,7 +785,8 @@ GEAR_API int gear_delete_items(gear_table *table, const uint64_t *keys, size_t c
 /* Priority of a sequence from the errors of its steps: eta * max|d| + (1 - eta) * mean|d|.
  * (Kapturowski et al., Recurrent Experience Replay in Distributed RL, ICLR 2019, section 2.3.)
  * errors [rows, length], row i of which has lengths[i] valid leading steps (NULL: all); priorities [rows]. A row
- * without steps gets 0. EINVAL when eta is outside 0 to 1. Any thread; O(rows * length). */
+ * without steps gets 0, one with an error that is NaN gets NaN. EINVAL when eta is outside 0 to 1, or a length is over
+ * `length`. Does not block; any thread; O(rows * length). */
 GEAR_API int gear_sequence_priorities(const float *errors, size_t rows, size_t length,
                                       const uint32_t *lengths, double eta, double *priorities);
 

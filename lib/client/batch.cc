@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace gear::client {
 namespace {
@@ -29,6 +30,15 @@ class Room {
   bool too_large_ = false;
 };
 
+// A window's cells, as its column has them, or as they are computed.
+layout::ColumnRecord cells_of(const TableView& table, const WindowPlan& window) {
+  if (window.column != layout::kNone) return table.columns[window.column];
+  layout::ColumnRecord computed{};
+  computed.dtype = window.dtype;
+  computed.element_bytes = static_cast<uint32_t>(window.cell_bytes);
+  return computed;
+}
+
 void set_shape(const layout::ColumnRecord& column, TensorLayout* tensor) {
   uint32_t axis = 1;
   if (tensor->length > 1) tensor->shape[axis++] = tensor->length;
@@ -41,6 +51,14 @@ void set_shape(const layout::ColumnRecord& column, TensorLayout* tensor) {
   }
 }
 
+int64_t* shape_in(char* memory, const TensorLayout& tensor) {
+  return reinterpret_cast<int64_t*>(memory + tensor.axes_offset);
+}
+
+int64_t* strides_in(char* memory, const TensorLayout& tensor) {
+  return shape_in(memory, tensor) + kAxesMax;
+}
+
 }  // namespace
 
 Result<BatchLayout> lay_out_batch(const TableView& table, const std::vector<WindowPlan>& plan,
@@ -49,12 +67,14 @@ Result<BatchLayout> lay_out_batch(const TableView& table, const std::vector<Wind
   layout.rows_max = rows_max;
   Room room;
   for (size_t i = 0; i < plan.size(); ++i) {
-    const layout::ColumnRecord& column = table.columns[plan[i].column];
+    const layout::ColumnRecord column = cells_of(table, plan[i]);
     TensorLayout tensor{};
     tensor.name = names[i];
     tensor.dtype = column.dtype;
     tensor.element_bytes = column.element_bytes;
     tensor.length = plan[i].length;
+    tensor.burn_in = plan[i].burn_in;
+    tensor.cell_bytes = plan[i].cell_bytes;
     if (__builtin_mul_overflow(plan[i].length, plan[i].cell_bytes, &tensor.row_bytes)) {
       tensor.row_bytes = kBatchBytesMax;
     }
@@ -62,7 +82,8 @@ Result<BatchLayout> lay_out_batch(const TableView& table, const std::vector<Wind
     tensor.data_offset = room.take(rows_max, tensor.row_bytes);
     tensor.mask_offset = room.take(rows_max, tensor.length);
     tensor.lengths_offset = room.take(rows_max, sizeof(uint32_t));
-    tensor.shape_offset = room.take(kAxesMax, sizeof(int64_t));
+    if (tensor.burn_in > 0) tensor.loss_mask_offset = room.take(rows_max, tensor.length);
+    tensor.axes_offset = room.take(2 * kAxesMax, sizeof(int64_t));
     layout.row_bytes += tensor.row_bytes;
     layout.tensors.push_back(std::move(tensor));
   }
@@ -99,9 +120,10 @@ Batch::Batch(const BatchLayout& layout, char* memory) : layout_(layout), memory_
   for (const TensorLayout& tensor : layout.tensors) {
     windows.push_back({memory + tensor.data_offset,
                        reinterpret_cast<uint8_t*>(memory + tensor.mask_offset),
-                       reinterpret_cast<uint32_t*>(memory + tensor.lengths_offset)});
-    std::copy(std::begin(tensor.shape), std::end(tensor.shape),
-              reinterpret_cast<int64_t*>(memory + tensor.shape_offset));
+                       reinterpret_cast<uint32_t*>(memory + tensor.lengths_offset),
+                       tensor.row_bytes});
+    std::copy(std::begin(tensor.shape), std::end(tensor.shape), shape_in(memory, tensor));
+    std::copy(std::begin(tensor.strides), std::end(tensor.strides), strides_in(memory, tensor));
   }
 }
 
@@ -112,9 +134,39 @@ Batch::~Batch() {
 
 void Batch::set_rows(uint32_t count) {
   rows = count;
-  for (const TensorLayout& tensor : layout_.tensors) {
-    *reinterpret_cast<int64_t*>(memory_ + tensor.shape_offset) = count;
+  for (const TensorLayout& tensor : layout_.tensors) *shape_in(memory_, tensor) = count;
+}
+
+void Batch::set_loss_masks() {
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const TensorLayout& tensor = layout_.tensors[i];
+    if (tensor.burn_in == 0) continue;
+    const uint8_t* mask = windows[i].mask;
+    char* loss_mask = memory_ + tensor.loss_mask_offset;
+    for (uint32_t row = 0; row < rows; ++row, mask += tensor.length, loss_mask += tensor.length) {
+      memset(loss_mask, 0, tensor.burn_in);
+      memcpy(loss_mask + tensor.burn_in, mask + tensor.burn_in, tensor.length - tensor.burn_in);
+    }
   }
+}
+
+void Batch::place_tensor(uint32_t index, char* data, uint64_t row_stride, uint64_t step_stride) {
+  const TensorLayout& tensor = layout_.tensors[index];
+  windows[index].data = data;
+  windows[index].row_stride = row_stride;
+  int64_t* strides = strides_in(memory_, tensor);
+  strides[0] = static_cast<int64_t>(row_stride);
+  if (tensor.length > 1) strides[1] = static_cast<int64_t>(step_stride);
+  at_home_ = false;
+}
+
+void Batch::place_at_home() {
+  if (at_home_) return;
+  for (uint32_t i = 0; i < windows.size(); ++i) {
+    const TensorLayout& tensor = layout_.tensors[i];
+    place_tensor(i, memory_ + tensor.data_offset, tensor.row_bytes, tensor.cell_bytes);
+  }
+  at_home_ = true;
 }
 
 void Batch::fill_tensor(uint32_t index, gear_tensor* tensor) const {
@@ -122,8 +174,8 @@ void Batch::fill_tensor(uint32_t index, gear_tensor* tensor) const {
   *tensor = gear_tensor{};
   tensor->data = windows[index].data;
   tensor->name = from.name.c_str();
-  tensor->shape = reinterpret_cast<const int64_t*>(memory_ + from.shape_offset);
-  tensor->strides = from.strides;
+  tensor->shape = shape_in(memory_, from);
+  tensor->strides = strides_in(memory_, from);
   tensor->rank = from.rank;
   tensor->dtype = from.dtype;
   tensor->element_bytes = from.element_bytes;
@@ -131,6 +183,10 @@ void Batch::fill_tensor(uint32_t index, gear_tensor* tensor) const {
   tensor->mask = windows[index].mask;
   tensor->lengths = windows[index].lengths;
   tensor->length = from.length;
+  tensor->burn_in = from.burn_in;
+  if (from.burn_in > 0) {
+    tensor->loss_mask = reinterpret_cast<const uint8_t*>(memory_ + from.loss_mask_offset);
+  }
 }
 
 BatchPool::BatchPool(BatchLayout layout, uint32_t batches_max, std::shared_ptr<LeaseLine> leases)
@@ -170,11 +226,19 @@ Result<Batch*> BatchPool::borrow() {
     // Acquire: whoever gave it back is done with it.
     if (batch->busy_.load(std::memory_order_acquire)) continue;
     batch->busy_.store(true, std::memory_order_relaxed);
+    batch->place_at_home();
     return batch;
   }
   return error(GEAR_EBUSY,
                "all %zu batches of the sampler are held; release one, or raise batches_max",
                batches_.size());
+}
+
+uint32_t BatchPool::busy() const {
+  return static_cast<uint32_t>(std::count_if(
+      batches_.begin(), batches_.end(), [](const std::unique_ptr<Batch>& batch) {
+        return batch != nullptr && batch->busy_.load(std::memory_order_relaxed);
+      }));
 }
 
 void BatchPool::unborrow(Batch* batch) {

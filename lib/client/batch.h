@@ -25,13 +25,16 @@ struct TensorLayout {
   uint32_t element_bytes;
   uint32_t rank;
   uint32_t length;
+  uint32_t burn_in;
+  uint64_t cell_bytes;
   uint64_t row_bytes;
-  int64_t shape[kAxesMax];  // [0] is of the batch
-  int64_t strides[kAxesMax];
+  int64_t shape[kAxesMax];    // [0] is of the batch
+  int64_t strides[kAxesMax];  // in the batch's own memory
   uint64_t data_offset;  // within a batch's memory
   uint64_t mask_offset;
   uint64_t lengths_offset;
-  uint64_t shape_offset;
+  uint64_t loss_mask_offset;  // where burn_in is not 0
+  uint64_t axes_offset;       // shape and strides of the batch
 };
 
 // Where everything lies in the memory of a batch. Constant.
@@ -67,6 +70,13 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
 
   void set_rows(uint32_t rows);
+  // Masks without the burn-in steps, once all rows are there.
+  void set_loss_masks();
+  // Where tensor `index` is to be found from now on: data and the bytes from row to row and from
+  // step to step.
+  void place_tensor(uint32_t index, char* data, uint64_t row_stride, uint64_t step_stride);
+  // Back to the batch's own memory, all of them.
+  void place_at_home();
   void fill_tensor(uint32_t index, gear_tensor* tensor) const;
   const BatchLayout& layout() const { return layout_; }
 
@@ -92,6 +102,7 @@ class Batch {
 
   const BatchLayout& layout_;
   char* memory_;
+  bool at_home_ = true;  // every tensor lies in memory_
   uint32_t slot_ = BatchRegistry::kNoSlot;
   std::atomic<bool> busy_{false};    // borrowed, or held by the caller
   std::shared_ptr<BatchPool> pool_;  // keeps the memory while the batch is held
@@ -108,8 +119,10 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
 
   const BatchLayout& layout() const { return layout_; }
 
-  // A batch that nobody holds. Errors: EBUSY, ENOMEM, ELIMIT.
+  // A batch that nobody holds, its tensors in its own memory. Errors: EBUSY, ENOMEM, ELIMIT.
   Result<Batch*> borrow();
+  // Batches borrowed or handed out.
+  uint32_t busy() const;
   void unborrow(Batch* batch);
   gear_batch* hand_out(Batch* batch);
 

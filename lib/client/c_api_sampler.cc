@@ -28,6 +28,16 @@ int gear_sample(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns, gear_b
   });
 }
 
+int gear_sample_into(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns,
+                     const gear_destination* destinations, size_t count, gear_batch** batch) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(sampler)));
+    GEAR_TRY(need(destinations, "gear_sample_into", "destinations"));
+    GEAR_TRY(need(batch, "gear_sample_into", "batch"));
+    return behind(sampler)->sample_into(rows, timeout_ns, destinations, count, batch);
+  });
+}
+
 int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stats) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(sampler)));

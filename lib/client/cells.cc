@@ -65,11 +65,13 @@ CellSpecs::CellSpecs(const TableView& table) : columns_(table.columns) {
             column.rank,
             column.element_bytes,
             (column.flags & GEAR_COLUMN_PER_EPISODE) != 0,
+            (column.flags & GEAR_COLUMN_OPTIONAL) != 0,
             column.cell_bytes,
             column.offset,
             {}};
     std::copy(std::begin(column.shape), std::end(column.shape), spec.shape);
     if (spec.per_episode) ++per_episode_count_;
+    if (spec.optional) ++optional_count_;
   }
 }
 
@@ -77,9 +79,21 @@ uint32_t CellSpecs::wanted(CellSet set) const {
   return set == CellSet::kEveryEpisodeColumn ? per_episode_count_ : count() - per_episode_count_;
 }
 
+uint32_t CellSpecs::required(CellSet set) const {
+  switch (set) {
+    case CellSet::kEveryStepColumn:
+      return wanted(set) - optional_count_;
+    case CellSet::kEveryEpisodeColumn:
+      return wanted(set);
+    default:
+      return 0;
+  }
+}
+
 bool CellSpecs::fit(const gear_cell* cells, size_t cell_count, CellSet set) const {
   if (cell_count > wanted(set)) return false;
-  if (cell_count < wanted(set) && set != CellSet::kSomeStepColumns) return false;
+  uint32_t missing = required(set);
+  if (cell_count < missing) return false;
   bool per_episode = set == CellSet::kEveryEpisodeColumn;
   Columns seen;
   for (size_t i = 0; i < cell_count; ++i) {
@@ -89,8 +103,9 @@ bool CellSpecs::fit(const gear_cell* cells, size_t cell_count, CellSet set) cons
     }
     seen[column] = true;
     if (!fits(specs_[column], cells[i])) return false;
+    if (missing > 0 && !specs_[column].optional) --missing;
   }
-  return true;
+  return missing == 0;
 }
 
 Status CellSpecs::explain(const std::string& tried, const gear_cell* cells, size_t cell_count,
@@ -119,7 +134,7 @@ Status CellSpecs::explain_count(const std::string& tried, const gear_cell* cells
   }
   if (cell_count == wants || set == CellSet::kSomeStepColumns) return {};
   for (uint32_t column = 0; column < count(); ++column) {
-    if (specs_[column].per_episode != per_episode) continue;
+    if (specs_[column].per_episode != per_episode || specs_[column].optional) continue;
     bool given = std::any_of(cells, cells + cell_count,
                              [column](const gear_cell& cell) { return cell.column == column; });
     if (!given) {

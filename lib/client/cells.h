@@ -18,6 +18,7 @@ struct CellSpec {
   uint32_t rank;
   uint32_t element_bytes;
   bool per_episode;
+  bool optional;
   uint64_t cell_bytes;
   uint64_t offset;  // within a block (rows are contiguous), or within an episode slot's cells
   int64_t shape[layout::kRankMax];
@@ -25,7 +26,7 @@ struct CellSpec {
 
 // Which columns a call may give, and which of them it must give.
 enum class CellSet {
-  kEveryStepColumn,    // append
+  kEveryStepColumn,    // append; optional columns may be left out
   kSomeStepColumns,    // final observation
   kEveryEpisodeColumn  // cells of an episode
 };
@@ -39,7 +40,10 @@ class CellSpecs {
   uint32_t per_episode_count() const { return per_episode_count_; }
   const CellSpec& operator[](uint32_t column) const { return specs_[column]; }
   const char* name(uint32_t column) const { return columns_[column].name; }
+  uint32_t optional_count() const { return optional_count_; }
+  // At most, and without the optional ones.
   uint32_t wanted(CellSet set) const;
+  uint32_t required(CellSet set) const;
 
   // True when the cells are just what `set` asks. O(cells), no allocation.
   bool fit(const gear_cell* cells, size_t count, CellSet set) const;
@@ -55,6 +59,7 @@ class CellSpecs {
   std::vector<CellSpec> specs_;
   const layout::ColumnRecord* columns_;
   uint32_t per_episode_count_ = 0;
+  uint32_t optional_count_ = 0;
 };
 
 // Stores one cell that fits, whatever its strides.

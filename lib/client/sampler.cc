@@ -42,37 +42,70 @@ Result<std::unique_ptr<Sampler>> Sampler::open(Table& table, const gear_sampler_
   channel.value()->drop_descriptors();
   std::unique_ptr<Sampler> sampler(
       new Sampler(table, std::make_unique<SamplerPlan>(plan.take()), channel.take()));
-  Result<std::shared_ptr<BatchPool>> pool =
-      BatchPool::create(batches.take(), sampler->plan_->batches_max, sampler->source_->leases());
-  if (!pool.ok()) {
-    static_cast<void>(sampler->channel_->close());
-    return within(purpose, pool.status());
+  Status made = sampler->make_batches(batches.take());
+  if (!made.ok()) {
+    static_cast<void>(sampler->close());
+    return within(purpose, made);
   }
-  sampler->pool_ = pool.take();
   return sampler;
 }
 
+// Those that are filled ahead come on top of those that the caller may hold.
+Status Sampler::make_batches(BatchLayout layout) {
+  Result<std::shared_ptr<BatchPool>> pool = BatchPool::create(
+      std::move(layout), plan_->batches_max + plan_->background, source_->leases());
+  if (!pool.ok()) return pool.status();
+  pool_ = pool.take();
+  destinations_ = std::make_unique<Destinations>(pool_->layout());
+  if (plan_->background == 0) return {};
+  Result<std::unique_ptr<Background>> background =
+      Background::start(table_.view(), *source_, *pool_, *channel_, plan_->background_rows,
+                        plan_->background, plan_->batches_max);
+  if (!background.ok()) return background.status();
+  background_ = background.take();
+  return {};
+}
+
 Status Sampler::check_rows(uint32_t rows) const {
+  if (plan_->background > 0 && rows != plan_->background_rows) {
+    return error(GEAR_EINVAL,
+                 "sample \"%s\": %u rows, the background thread fills batches of %u; ask for that many",
+                 table_.name(), rows, plan_->background_rows);
+  }
   if (rows >= 1 && rows <= plan_->batch_rows_max) return {};
   return error(GEAR_EINVAL, "sample \"%s\": %u rows; give 1 to batch_rows_max, which is %u",
                table_.name(), rows, plan_->batch_rows_max);
 }
 
-Status Sampler::sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch) {
-  GEAR_TRY(check_rows(rows));
+// A borrowed batch with its rows; after an error there is none.
+Status Sampler::draw(uint32_t rows, int64_t timeout_ns, Batch** batch) {
+  if (background_ != nullptr) return background_->take(timeout_ns, batch);
   Result<Batch*> borrowed = pool_->borrow();
-  if (!borrowed.ok()) return within(format("sample \"%s\"", table_.name()), borrowed.status());
-  Batch& filled = *borrowed.value();
-  Status status = source_->fill(filled, rows, timeout_ns);
+  if (!borrowed.ok()) return borrowed.status();
+  *batch = borrowed.value();
+  destinations_->place(**batch);
+  Status status = source_->fill(**batch, rows, timeout_ns);
+  if (!status.ok()) pool_->unborrow(*batch);
+  return status;
+}
+
+Status Sampler::sample_into(uint32_t rows, int64_t timeout_ns, const gear_destination* destinations,
+                            size_t count, gear_batch** batch) {
+  GEAR_TRY(check_rows(rows));
+  Status placed = destinations_->set(destinations, count, rows);
+  if (!placed.ok()) return within(format("sample \"%s\"", table_.name()), placed);
+  Batch* filled = nullptr;
+  Status status = draw(rows, timeout_ns, &filled);
   if (!status.ok()) {
-    pool_->unborrow(&filled);
     return within(format("sample %u rows of \"%s\"", rows, table_.name()), status);
   }
+  destinations_->copy_out(*filled);
+  filled->set_loss_masks();
   double least = plan_->normalise == GEAR_NORMALISE_TABLE ? least_probability() : 0.0;
-  weigh_rows(filled, plan_->beta, plan_->normalise, least);
+  weigh_rows(*filled, plan_->beta, plan_->normalise, least);
   ++batches_;
-  rows_ += filled.rows;
-  *batch = pool_->hand_out(&filled);
+  rows_ += filled->rows;
+  *batch = pool_->hand_out(filled);
   return {};
 }
 
@@ -87,12 +120,13 @@ gear_sampler_stats Sampler::stats() const {
   stats.direct = plan_->direct ? 1 : 0;
   stats.batches = batches_;
   stats.rows = rows_;
-  stats.redrawn = source_->redrawn();
+  stats.redrawn = background_ != nullptr ? background_->redrawn() : source_->redrawn();
   stats.bytes = rows_ * pool_->layout().row_bytes;
   return stats;
 }
 
 Status Sampler::close() {
+  background_.reset();
   Status status = channel_->close();
   // A server that has gone holds nothing of ours any more.
   if (status.code() == GEAR_EDISCONNECTED) return {};

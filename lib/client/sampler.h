@@ -3,8 +3,10 @@
 
 #include <memory>
 
+#include "client/background.h"
 #include "client/batch.h"
 #include "client/channel.h"
+#include "client/destinations.h"
 #include "client/handle.h"
 #include "client/row_source.h"
 #include "client/sampler_plan.h"
@@ -26,15 +28,22 @@ class Sampler final : public Handle {
 
   Table& table() const { return table_; }
 
-  // In steady state, direct: no lock, no allocation, no system call; O(rows * (log items + bytes of
-  // a row)).
-  Status sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch);
+  // In steady state, direct and without background: no lock, no allocation, no system call; O(rows *
+  // (log items + bytes of a row)).
+  Status sample(uint32_t rows, int64_t timeout_ns, gear_batch** batch) {
+    return sample_into(rows, timeout_ns, nullptr, 0, batch);
+  }
+  // `destinations` nullptr: the batch's own memory.
+  Status sample_into(uint32_t rows, int64_t timeout_ns, const gear_destination* destinations,
+                     size_t count, gear_batch** batch);
   gear_sampler_stats stats() const;
   Status close();
 
  private:
   Sampler(Table& table, std::unique_ptr<SamplerPlan> plan, std::unique_ptr<Channel> channel);
+  Status make_batches(BatchLayout layout);
   Status check_rows(uint32_t rows) const;
+  Status draw(uint32_t rows, int64_t timeout_ns, Batch** batch);
   double least_probability() const;
 
   Table& table_;
@@ -42,6 +51,8 @@ class Sampler final : public Handle {
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<RowSource> source_;  // goes before the channel it uses
   std::shared_ptr<BatchPool> pool_;
+  std::unique_ptr<Destinations> destinations_;
+  std::unique_ptr<Background> background_;  // goes before all that it uses
   uint64_t batches_ = 0;
   uint64_t rows_ = 0;
 };

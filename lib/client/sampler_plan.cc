@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kBatchRowsMax = 256;
 constexpr uint32_t kBatchesMax = 4;
+constexpr uint32_t kBackgroundMax = 1024;
 
 Status check_scalars(const gear_sampler_options& options) {
   if (options.mode > GEAR_SAMPLE_LEASED) {
@@ -142,6 +143,41 @@ Status check_normalise(const layout::TableHeader& table, const SamplerPlan& plan
   return {};
 }
 
+// A thread fills ahead only what nobody counts: for leased draws, the server does by `prefetch`.
+Status plan_background(const layout::TableHeader& table, const gear_sampler_options& options,
+                       SamplerPlan* plan) {
+  plan->background = options.background;
+  plan->background_rows =
+      options.background_rows != 0 ? options.background_rows : plan->batch_rows_max;
+  if (options.background > kBackgroundMax || plan->background_rows > plan->batch_rows_max ||
+      (options.background == 0 && options.background_rows != 0)) {
+    return error(GEAR_EINVAL,
+                 "background %u of background_rows %u; give at most %u batches, of at most "
+                 "batch_rows_max rows, which is %u",
+                 options.background, options.background_rows, kBackgroundMax,
+                 plan->batch_rows_max);
+  }
+  if (options.background == 0) return {};
+  if (options.rows_min != 0) {
+    return error(GEAR_EINVAL,
+                 "background %u with rows_min %u: the thread fills whole batches; leave one of them 0",
+                 options.background, options.rows_min);
+  }
+  if (!plan->direct) {
+    return error(GEAR_EUNSUPPORTED,
+                 "background %u: table \"%s\" counts its draws, a thread would draw ahead what nobody "
+                 "may use; set prefetch instead, with which the server draws ahead",
+                 options.background, table.name);
+  }
+  if (options.order != GEAR_ORDER_SELECTOR) {
+    return error(GEAR_EUNSUPPORTED,
+                 "background %u in epoch order: the thread would run past the epoch's end; leave "
+                 "background 0",
+                 options.background);
+  }
+  return {};
+}
+
 // Copies of the caller's windows, all of this library's size.
 Status read_windows(const gear_sampler_options& options, std::vector<gear_window>* windows) {
   if (options.window_count > 0 && options.windows == nullptr) {
@@ -169,8 +205,9 @@ Status name_windows(const TableView& table, const std::vector<gear_window>& aske
                     SamplerPlan* plan) {
   std::unordered_set<std::string> seen;
   for (size_t i = 0; i < plan->windows.size(); ++i) {
-    const char* name = table.columns[plan->windows[i].column].name;
-    if (!asked.empty() && asked[i].name != nullptr) name = asked[i].name;
+    uint32_t column = plan->windows[i].column;
+    const char* name = !asked.empty() ? asked[i].name : nullptr;
+    if (name == nullptr && column != layout::kNone) name = table.columns[column].name;
     GEAR_TRY(check_name("window name", name));
     if (!seen.insert(name).second) {
       return error(GEAR_EDUPLICATE, "two windows are named \"%s\"; give one of them another name",
@@ -222,6 +259,7 @@ Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_opti
   plan.beta = options.beta;
   plan.normalise = options.normalise;
   GEAR_TRY(check_normalise(*table.header, plan));
+  GEAR_TRY(plan_background(*table.header, options, &plan));
 
   std::vector<gear_window> asked;
   GEAR_TRY(read_windows(options, &asked));

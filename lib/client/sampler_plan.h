@@ -26,6 +26,8 @@ struct SamplerPlan {
   uint32_t group_from;
   uint32_t version_policy;
   uint64_t version_lag;
+  uint32_t background;       // batches filled ahead by a thread; 0: none
+  uint32_t background_rows;  // of each
 
   std::vector<WindowPlan> windows;
   std::vector<std::string> names;  // of the windows

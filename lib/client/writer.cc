@@ -33,6 +33,7 @@ Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data, uin
       block_steps_(table.header().block_steps),
       blocks_ahead_(blocks_ahead(table.header())),
       has_episodes_(table.header().episode_slots > 0),
+      has_optional_(specs_.optional_count() > 0),
       rows_low_(low_mark(block_steps_, blocks_ahead_)) {}
 
 Writer::~Writer() = default;
@@ -269,6 +270,7 @@ Status Writer::append(uint32_t index, const gear_cell* cells, size_t cell_count,
   GEAR_TRY(check_appendable(index, 1));
   GEAR_TRY(obtain(index, {.row = true, .episode_slot = true}, "append to", timeout_ns));
   store_row(lanes_[index], cells, cell_count);
+  if (has_optional_) mark_present(lanes_[index], cells, cell_count, 1);
   commit(index, 1);
   return {};
 }
@@ -292,6 +294,7 @@ Status Writer::append_many(uint32_t index, const gear_cell* cells, size_t cell_c
       const CellSpec& spec = specs_[cells[i].column];
       store_cells(spec, cells[i], *accepted, rows, row_of(lane, spec));
     }
+    if (has_optional_) mark_present(lane, cells, cell_count, rows);
     commit(index, static_cast<uint32_t>(rows));
     *accepted += rows;
   }
@@ -345,6 +348,7 @@ Status Writer::advance(uint32_t index, int64_t timeout_ns) {
   }
   GEAR_TRY(obtain(index, {.row = true, .episode_slot = true}, "advance", timeout_ns));
   lane.reserved = false;
+  if (has_optional_) mark_all_present(lane);
   commit(index, 1);
   return {};
 }

@@ -83,6 +83,10 @@ class Writer final : public Handle {
             double value = 0, uint64_t argument = 0);
   void submit();
 
+  // writer_presence.cc: tables with optional columns
+  void mark_present(const WriterLane& lane, const gear_cell* cells, size_t cell_count, size_t rows);
+  void mark_all_present(const WriterLane& lane);
+
   // writer_episode.cc
   void store_final_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
   Status check_item(uint32_t lane, uint32_t length, double priority) const;
@@ -105,6 +109,7 @@ class Writer final : public Handle {
   uint32_t block_steps_;
   uint32_t blocks_ahead_;
   bool has_episodes_;
+  bool has_optional_;  // every row has presence bits
 
   uint64_t rows_low_;      // with so few rows left a lane asks for more
   uint64_t accepted_ = 0;  // steps committed to the ring

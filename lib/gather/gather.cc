@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "gather/compute.h"
 #include "gather/copy_payload.h"
 #include "gather/window.h"
 
@@ -48,7 +49,7 @@ bool find_anchor(const TableView& table, const DrawnItem& item, uint32_t anchor,
 // are far from all else, and reading one costs as much as a small row: who asks only for the drawn
 // step does not pay for it.
 inline bool needs_marks(const WindowPlan& window) {
-  return window.offset != 0 || window.length != 1;
+  return window.offset != 0 || window.length != 1 || window.optional || computed(window);
 }
 
 inline bool read_step(const TableView& table, AnchorRow* at) {
@@ -83,7 +84,7 @@ inline const char* first_cell(const TableView& table, const WindowPlan& window, 
 inline void gather_inside(const TableView& table, const WindowPlan& window, const AnchorRow& at,
                           uint32_t row, const WindowBuffer& buffer) {
   int64_t position = int64_t{at.position} + window.offset;
-  copy_payload(cells_of(window, buffer, row), first_cell(table, window, at.place.block, position),
+  copy_payload(cells_of(buffer, row), first_cell(table, window, at.place.block, position),
                window.length * window.cell_bytes);
   uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
   if (window.length == 1) {
@@ -123,6 +124,11 @@ class LineList {
   uint32_t count_ = 0;
 };
 
+// Steps that the window shows or sums.
+inline int64_t rows_read(const WindowPlan& window) {
+  return int64_t{window.length} + std::max(window.steps, 1u) - 1;
+}
+
 // Rows in later blocks are not listed: they are found by following links, which may not be near
 // yet.
 inline void list_row(const TableView& table, const std::vector<WindowPlan>& plan,
@@ -134,10 +140,13 @@ inline void list_row(const TableView& table, const std::vector<WindowPlan>& plan
   lines->add(&table.blocks[item.block].rows, 1);
   for (const WindowPlan& window : plan) {
     int64_t begin = std::max<int64_t>(0, position + window.offset);
-    int64_t end = std::min(block_steps, position + window.offset + window.length);
+    int64_t end = std::min(block_steps, position + window.offset + rows_read(window));
     if (window.per_episode || begin >= end) continue;
     auto rows = static_cast<uint64_t>(end - begin);
-    lines->add(first_cell(table, window, item.block, begin), near_bytes(rows * window.cell_bytes));
+    if (window.column != layout::kNone) {
+      lines->add(first_cell(table, window, item.block, begin),
+                 near_bytes(rows * window.cell_bytes));
+    }
     if (needs_marks(window)) {
       const uint32_t* marks = table.marks + int64_t{item.block} * block_steps;
       lines->add(marks + position, 1);
@@ -162,7 +171,7 @@ uint32_t rows_of_group(const std::vector<WindowPlan>& plan) {
   uint64_t lines = 1;
   for (const WindowPlan& window : plan) {
     lines +=
-        near_bytes(window.length * window.cell_bytes) / kLineBytes + (needs_marks(window) ? 2 : 1);
+        near_bytes(static_cast<uint64_t>(rows_read(window)) * window.cell_bytes) / kLineBytes + (needs_marks(window) ? 2 : 1);
   }
   return static_cast<uint32_t>(std::clamp<uint64_t>(kGroupLinesMax / lines, 1, kGroupRowsMax));
 }
@@ -176,6 +185,12 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
   if (!find_anchor(table, item, anchor, &at)) return GatherOutcome::kMoved;
   const WindowBuffer* buffer = buffers;
   bool step_read = false;
+  if (!plan.empty() && plan.front().ahead.wanted) {
+    if (!read_step(table, &at) || !find_end(table, plan.front().ahead, &at)) {
+      return GatherOutcome::kMoved;
+    }
+    step_read = true;
+  }
   for (const WindowPlan& window : plan) {
     bool kept = true;
     if (!step_read && needs_marks(window)) {
@@ -186,7 +201,9 @@ GatherOutcome gather_row(const TableView& table, const std::vector<WindowPlan>& 
       gather_inside(table, window, at, row, *buffer);
     } else if (window.per_episode) {
       kept = gather_episode_cell(table, window, item.episode, row, *buffer);
-    } else if (lies_inside(table, window, &at)) {
+    } else if (computed(window)) {
+      kept = gather_computed(table, window, at, row, *buffer);
+    } else if (!window.optional && lies_inside(table, window, &at)) {
       gather_inside(table, window, at, row, *buffer);
     } else {
       kept = gather_window(table, window, &at, row, *buffer);

@@ -16,6 +16,15 @@
 
 namespace gear {
 
+// How far from the drawn step the windows of a plan look, when some of them are computed: these
+// need to know where the episode ends, and all windows of a row must agree about it.
+struct Ahead {
+  bool wanted;       // some window is computed
+  bool item;         // some window shows the item's own steps
+  int64_t rows;      // rows [0, rows) by windows of a fixed length
+  int64_t item_rows; // and up to item_rows beyond the item's end
+};
+
 // One window of the plan, resolved against the table. Lengths and offsets in steps.
 struct WindowPlan {
   uint32_t column;  // index in the table
@@ -27,7 +36,19 @@ struct WindowPlan {
   uint32_t fill;    // gear_fill
   uint64_t cell_bytes;
   uint64_t column_offset;  // within a block, or within an episode slot's cells
+
+  bool optional;     // steps may lack the cell; their presence bits tell
+  uint32_t compute;  // gear_compute; `column` is kNone but for the n-step return
+  uint32_t dtype;    // gear_dtype of the tensor
+  uint32_t steps;    // n of an n-step window, else 0
+  uint32_t burn_in;
+  std::vector<double> powers;  // n-step: discount^0 .. discount^n, each the one before * discount
+  Ahead ahead;                 // the first window's holds for the plan
 };
+
+inline bool computed(const WindowPlan& window) {
+  return window.compute != GEAR_COMPUTE_NONE;
+}
 
 // Checks the windows against the table. `count` 0: every column (for step items offset 0 length 1,
 // else item range; per-episode columns length 1). Names are the caller's matter. Errors: ENOCOLUMN,
@@ -36,15 +57,18 @@ struct WindowPlan {
 // first the same. Forward: offset + length - 1 <= (steps after the anchor within the item) +
 // window_after_max; with anchor first that is item_steps_max - 1 + window_after_max. That is what
 // is checked here. Where the drawn item is shorter, or the anchor further on, steps beyond the
-// item's last step + window_after_max are padding: the table does not promise to keep them.
+// item's last step + window_after_max are padding: the table does not promise to keep them. An
+// n-step window reaches n steps further: the rewards summed, and the step whose value is
+// bootstrapped. Of computed windows also EDTYPE and ESHAPE (of the rewards' column).
 Result<std::vector<WindowPlan>> plan_windows(const TableView& table, const gear_window* windows,
                                              size_t count);
 
 // Where one window's rows go; memory of the batch.
 struct WindowBuffer {
-  char* data;         // [rows, length, cell_bytes]
-  uint8_t* mask;      // [rows, length]
-  uint32_t* lengths;  // [rows]
+  char* data;           // [rows, length, cell_bytes]
+  uint8_t* mask;        // [rows, length]
+  uint32_t* lengths;    // [rows]
+  uint64_t row_stride;  // bytes from row to row of data; the cells of a row follow one another
 };
 
 // DrawnItem::item_generation of a leased draw: its pins keep the blocks, whatever becomes of the

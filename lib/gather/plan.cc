@@ -1,18 +1,16 @@
+#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "base/status.h"
 #include "gather/gather.h"
+#include "gather/plan_compute.h"
 
 namespace gear {
 
 using layout::ColumnRecord;
 
 namespace {
-
-bool per_episode(const ColumnRecord& column) {
-  return (column.flags & GEAR_COLUMN_PER_EPISODE) != 0;
-}
 
 std::string column_names(const TableView& table) {
   constexpr uint32_t kShown = 8;
@@ -28,7 +26,9 @@ WindowPlan plan_of(const TableView& table, uint32_t index) {
   const ColumnRecord& column = table.columns[index];
   WindowPlan plan{};
   plan.column = index;
-  plan.per_episode = per_episode(column);
+  plan.per_episode = (column.flags & GEAR_COLUMN_PER_EPISODE) != 0;
+  plan.optional = (column.flags & GEAR_COLUMN_OPTIONAL) != 0;
+  plan.dtype = column.dtype;
   plan.length = 1;
   plan.pad = GEAR_PAD_NONE;
   plan.fill = GEAR_FILL_ZERO;
@@ -62,24 +62,21 @@ Status check_fields(const gear_window& window, size_t place) {
                  "window %zu: struct_size %u, this library knows %zu; begin with GEAR_WINDOW_INIT",
                  place, window.struct_size, sizeof(gear_window));
   }
-  if (window.column == nullptr) {
+  GEAR_TRY(check_compute(window, place));
+  if (window.column == nullptr && window.compute == GEAR_COMPUTE_NONE) {
     return error(GEAR_EINVAL, "window %zu: column is NULL; give a column's name", place);
   }
   if (window.pad > GEAR_PAD_RIGHT) {
     return error(GEAR_EINVAL,
                  "window %zu of \"%s\": pad %u is no gear_pad; give none 0, left 1 or right 2",
-                 place, window.column, window.pad);
+                 place, shown_name(window), window.pad);
   }
   if (window.fill > GEAR_FILL_EDGE) {
     return error(GEAR_EINVAL,
                  "window %zu of \"%s\": fill %u is no gear_fill; give zero 0 or edge 1", place,
-                 window.column, window.fill);
+                 shown_name(window), window.fill);
   }
   return {};
-}
-
-const char* shown_name(const gear_window& window) {
-  return window.name != nullptr ? window.name : window.column;
 }
 
 Status check_before(const TableView& table, const gear_window& window) {
@@ -93,16 +90,24 @@ Status check_before(const TableView& table, const gear_window& window) {
                header.window_before_max, static_cast<long long>(before));
 }
 
+// Steps of an n-step window's rewards and bootstrap value beyond the last step that it shows.
+int64_t fold_steps(const gear_window& window) {
+  return needs_steps(window.compute) ? int64_t{window.steps} : 0;
+}
+
 Status check_after(const TableView& table, const gear_window& window) {
   const layout::TableHeader& header = *table.header;
-  int64_t beyond = int64_t{window.offset} + window.length - int64_t{header.item_steps_max};
+  int64_t shown = window.length != 0 ? int64_t{window.offset} + window.length
+                                     : int64_t{header.item_steps_max};
+  int64_t beyond = shown + fold_steps(window) - int64_t{header.item_steps_max};
   if (beyond <= int64_t{header.window_after_max}) return {};
+  std::string steps = needs_steps(window.compute) ? format(" steps %u", window.steps) : "";
   return error(GEAR_EWINDOW,
-               "window \"%s\" offset %d length %u reaches %lld steps beyond an item of %u, table "
+               "window \"%s\" offset %d length %u%s reaches %lld steps beyond an item of %u, table "
                "\"%s\" keeps %u; create it with window_after_max >= %lld, or shorten the window",
-               shown_name(window), window.offset, window.length, static_cast<long long>(beyond),
-               header.item_steps_max, header.name, header.window_after_max,
-               static_cast<long long>(beyond));
+               shown_name(window), window.offset, window.length, steps.c_str(),
+               static_cast<long long>(beyond), header.item_steps_max, header.name,
+               header.window_after_max, static_cast<long long>(beyond));
 }
 
 Status check_item_range(const TableView& table, const gear_window& window) {
@@ -122,28 +127,62 @@ Status check_per_episode(const gear_window& window) {
                shown_name(window), window.offset, window.length, window.column);
 }
 
-Result<WindowPlan> plan_window(const TableView& table, const gear_window& window, size_t place) {
-  GEAR_TRY(check_fields(window, place));
+Status check_burn_in(const gear_window& window, const WindowPlan& plan) {
+  uint32_t most = plan.per_episode ? 0 : plan.length;
+  if (window.burn_in <= most) return {};
+  return error(GEAR_EWINDOW, "window \"%s\" burn_in %u: the window has %u steps%s; give at most %u",
+               shown_name(window), window.burn_in, plan.length,
+               plan.per_episode ? ", and they are no steps but one cell an episode" : "", most);
+}
+
+Result<WindowPlan> plan_cells(const TableView& table, const gear_window& window, size_t place) {
+  if (window.column == nullptr) return plan_computed(window);
   uint32_t index = 0;
   GEAR_TRY(find_column(table, window, place, &index));
   WindowPlan plan = plan_of(table, index);
+  if (window.compute != GEAR_COMPUTE_NONE) GEAR_TRY(plan_fold(table, window, &plan));
+  return plan;
+}
+
+Result<WindowPlan> plan_window(const TableView& table, const gear_window& window, size_t place) {
+  GEAR_TRY(check_fields(window, place));
+  Result<WindowPlan> cells = plan_cells(table, window, place);
+  if (!cells.ok()) return cells.status();
+  WindowPlan plan = cells.take();
   plan.pad = window.pad;
   plan.fill = window.fill;
+  plan.burn_in = window.burn_in;
   if (plan.per_episode) {
     GEAR_TRY(check_per_episode(window));
+    GEAR_TRY(check_burn_in(window, plan));
     return plan;
   }
   GEAR_TRY(check_before(table, window));
   plan.offset = window.offset;
   plan.item_range = window.length == 0;
-  if (plan.item_range) {
-    GEAR_TRY(check_item_range(table, window));
-    plan.length = table.header->item_steps_max;
-  } else {
-    GEAR_TRY(check_after(table, window));
-    plan.length = window.length;
-  }
+  if (plan.item_range) GEAR_TRY(check_item_range(table, window));
+  if (!plan.item_range || plan.steps > 0) GEAR_TRY(check_after(table, window));
+  plan.length = plan.item_range ? table.header->item_steps_max : window.length;
+  GEAR_TRY(check_burn_in(window, plan));
+  if (plan.steps > 0) set_powers(window.discount, &plan);
   return plan;
+}
+
+// What the first window tells of the plan.
+void set_ahead(std::vector<WindowPlan>* plans) {
+  Ahead ahead{};
+  for (const WindowPlan& window : *plans) {
+    if (window.per_episode) continue;
+    ahead.wanted = ahead.wanted || computed(window);
+    int64_t fold = window.steps;
+    if (window.item_range) {
+      ahead.item = true;
+      ahead.item_rows = std::max(ahead.item_rows, fold);
+    } else {
+      ahead.rows = std::max(ahead.rows, int64_t{window.offset} + window.length + fold);
+    }
+  }
+  if (!plans->empty()) plans->front().ahead = ahead;
 }
 
 }  // namespace
@@ -167,8 +206,9 @@ Result<std::vector<WindowPlan>> plan_windows(const TableView& table, const gear_
   for (size_t i = 0; i < count; ++i) {
     Result<WindowPlan> plan = plan_window(table, windows[i], i);
     if (!plan.ok()) return plan.status();
-    plans.push_back(plan.value());
+    plans.push_back(plan.take());
   }
+  set_ahead(&plans);
   return plans;
 }
 

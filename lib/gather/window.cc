@@ -4,63 +4,13 @@
 #include <optional>
 
 #include "gather/copy_payload.h"
+#include "gather/visit.h"
 
 namespace gear {
 
-using layout::kMarkFinal;
 using layout::kNone;
-using layout::mark_step;
 
 namespace {
-
-// A block of the walk, and the row (relative to the anchor) that its first row is.
-struct Visit {
-  Place place;
-  int64_t base;
-
-  int64_t rows_end() const { return base + place.rows; }
-};
-
-uint32_t mark_of(const TableView& table, const Visit& visit, int64_t row) {
-  return mark_at(table, visit.place.block, static_cast<uint64_t>(row - visit.base));
-}
-
-// Rows before the anchor belong to its episode by the step number that the anchor has.
-bool same_episode(const TableView& table, const AnchorRow& at, const Visit& visit, int64_t row) {
-  return row <= 0 || mark_step(mark_of(table, visit, row)) == at.step + row;
-}
-
-// The first row of the block before `end` that is of another episode; `end` when there is none.
-// Once a row is of a later episode all that follow are, so the test of the last one mostly
-// suffices.
-int64_t episode_end(const TableView& table, const AnchorRow& at, const Visit& visit, int64_t end) {
-  if (end <= visit.base || same_episode(table, at, visit, end - 1)) return end;
-  int64_t inside = visit.base;
-  int64_t outside = end - 1;
-  while (inside < outside) {
-    int64_t middle = inside + (outside - inside) / 2;
-    if (same_episode(table, at, visit, middle)) {
-      inside = middle + 1;
-    } else {
-      outside = middle;
-    }
-  }
-  return inside;
-}
-
-bool is_final(const TableView& table, const Visit& visit, int64_t row) {
-  return row > 0 && row >= visit.base && (mark_of(table, visit, row) & kMarkFinal) != 0;
-}
-
-// Whether the final observation has a cell for the column.
-bool present(const TableView& table, const Visit& visit, int64_t row, uint32_t column) {
-  const layout::TableHeader& header = *table.header;
-  const char* bits = table.block_data(visit.place.block) + header.presence_offset +
-                     static_cast<uint64_t>(row - visit.base) * header.presence_bytes;
-  unsigned char byte = 0;
-  copy_payload(&byte, bits + column / 8, 1);
-  return ((byte >> (column % 8)) & 1) != 0;
-}
 
 // What of `span` a block gives.
 struct Run {
@@ -82,27 +32,25 @@ Run run_in(const TableView& table, const WindowPlan& window, const AnchorRow& at
   return run;
 }
 
-bool walk_back(const TableView& table, int64_t to_row, Visit* visit) {
-  while (visit->base > to_row) {
-    // The episode has rows there, and the table keeps them while the item lives: a missing or
-    // partly filled block means that it lives no more.
-    if (follow(table, Link::kPrevious, &visit->place) != Walk::kThere) return false;
-    if (visit->place.rows != table.header->block_steps) return false;
-    visit->base -= table.header->block_steps;
+// Which of the rows have the cell, for the mask.
+void copy_presence(const TableView& table, const WindowPlan& window, const Visit& visit,
+                   const Run& run, uint8_t* mask) {
+  for (int64_t row = run.begin; row < run.end; ++row) {
+    *mask++ = present(table, visit, row, window.column) ? 1 : 0;
   }
-  return true;
 }
 
-// Copies the rows of `span` that exist to `to`, back to back; returns how many, nothing when a
-// block changed hands. Each turn moves on by block_steps rows, so the span bounds the walk whatever
+// Copies the rows of `span` that exist to `to`, back to back, and for an optional column which of
+// them have the cell to `mask`; returns how many, nothing when a block changed hands. Each turn moves on by block_steps rows, so the span bounds the walk whatever
 // the links say.
 std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& window,
-                                  AnchorRow* anchor, const Span& span, char* to) {
+                                  AnchorRow* anchor, const Span& span, char* to,
+                                  uint8_t* mask) {
   const AnchorRow& at = *anchor;
   uint64_t copied = 0;
   if (span.begin >= span.end) return 0;
-  Visit visit{at.place, -int64_t{at.position}};
-  if (!walk_back(table, span.begin, &visit)) return std::nullopt;
+  Visit visit = visit_anchor(at);
+  if (span.begin < visit.base && !go_to(table, span.begin, &visit)) return std::nullopt;
   for (;;) {
     Run run = run_in(table, window, at, visit, span);
     if (run.begin < run.end) {
@@ -111,6 +59,7 @@ std::optional<uint32_t> copy_rows(const TableView& table, const WindowPlan& wind
       copy_payload(to + copied * window.cell_bytes,
                    column + static_cast<uint64_t>(run.begin - visit.base) * window.cell_bytes,
                    rows * window.cell_bytes);
+      if (window.optional) copy_presence(table, window, visit, run, mask + copied);
       copied += rows;
     }
     bool more_may_come = visit.place.rows < table.header->block_steps;
@@ -138,10 +87,40 @@ void fill_cells(char* to, uint64_t count, uint64_t cell_bytes, const char* edge)
   for (uint64_t i = 0; i < count; ++i) memcpy(to + i * cell_bytes, edge, cell_bytes);
 }
 
-// Everything of the row around the `count` cells that exist from `begin` on.
+// Where the window has no cell: zeros, or under edge fill the last cell before it, the first of all
+// where none comes before.
+void fill_gaps(const WindowPlan& window, const uint8_t* mask, char* cells) {
+  uint64_t bytes = window.cell_bytes;
+  const char* edge = nullptr;
+  if (window.fill == GEAR_FILL_EDGE) {
+    const void* first = memchr(mask, 1, window.length);
+    if (first != nullptr) edge = cells + (static_cast<const uint8_t*>(first) - mask) * bytes;
+  }
+  for (uint32_t place = 0; place < window.length; ++place) {
+    char* cell = cells + place * bytes;
+    if (mask[place] == 0) {
+      fill_cells(cell, 1, bytes, edge);
+    } else if (edge != nullptr) {
+      edge = cell;
+    }
+  }
+}
+
+// pad_row for an optional column: the mask of the `count` steps from `begin` on is there already.
+void pad_optional_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t row,
+                      const WindowBuffer& buffer) {
+  uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
+  memset(mask, 0, begin);
+  memset(mask + begin + count, 0, window.length - begin - count);
+  buffer.lengths[row] = count;
+  fill_gaps(window, mask, cells_of(buffer, row));
+}
+
+}  // namespace
+
 void pad_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t row,
              const WindowBuffer& buffer) {
-  char* cells = cells_of(window, buffer, row);
+  char* cells = cells_of(buffer, row);
   uint64_t bytes = window.cell_bytes;
   uint32_t end = begin + count;
   bool edge = window.fill == GEAR_FILL_EDGE && count > 0;
@@ -156,29 +135,33 @@ void pad_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t 
   buffer.lengths[row] = count;
 }
 
-}  // namespace
-
 bool gather_window(const TableView& table, const WindowPlan& window, AnchorRow* at, uint32_t row,
                    const WindowBuffer& buffer) {
   Span span = span_of(window, *at);
   span.begin = std::max(span.begin, -int64_t{at->step});
-  char* cells = cells_of(window, buffer, row);
+  char* cells = cells_of(buffer, row);
+  uint8_t* mask = buffer.mask + uint64_t{row} * window.length;
 
   uint32_t begin = 0;
   if (window.pad != GEAR_PAD_RIGHT && span.begin < span.end) {
     begin = static_cast<uint32_t>(span.begin - window.offset);
   }
   std::optional<uint32_t> copied =
-      copy_rows(table, window, at, span, cells + begin * window.cell_bytes);
+      copy_rows(table, window, at, span, cells + begin * window.cell_bytes, mask + begin);
   if (!copied) return false;
   if (window.pad == GEAR_PAD_LEFT && begin + *copied < window.length) {
     // Where the episode ends was not known before the copy.
     uint32_t aligned = window.length - *copied;
     memmove(cells + aligned * window.cell_bytes, cells + begin * window.cell_bytes,
             *copied * window.cell_bytes);
+    if (window.optional) memmove(mask + aligned, mask + begin, *copied);
     begin = aligned;
   }
-  pad_row(window, begin, *copied, row, buffer);
+  if (window.optional) {
+    pad_optional_row(window, begin, *copied, row, buffer);
+  } else {
+    pad_row(window, begin, *copied, row, buffer);
+  }
   return true;
 }
 
@@ -196,7 +179,7 @@ bool gather_episode_cell(const TableView& table, const WindowPlan& window, uint3
   // Acquire: the cells are whole when `given` is seen.
   bool given = observe(record.given) != 0;
   if (given) {
-    copy_payload(cells_of(window, buffer, row),
+    copy_payload(cells_of(buffer, row),
                  table.data + header.data_episodes_offset +
                      uint64_t{episode} * header.episode_cell_bytes + window.column_offset,
                  window.cell_bytes);

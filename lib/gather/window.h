@@ -17,6 +17,10 @@ struct AnchorRow {
   // Where what the table keeps for the item ends; lowered to the first row that a window found not
   // committed yet, so that no later window of the row sees more.
   int64_t reach_end;
+
+  // Found by find_end, once, for plans with computed windows.
+  int64_t steps_end;   // rows [0, steps_end) are steps of the episode, as far as the plan looks
+  uint32_t end_flags;  // how the episode ended after row steps_end - 1; 0: it goes on, or is open
 };
 
 // Rows [begin, end) that a window may show, before commits and the episode's end are looked at.
@@ -31,9 +35,13 @@ inline Span span_of(const WindowPlan& window, const AnchorRow& at) {
 }
 
 // Where row `row` of the batch begins in a window's buffer.
-inline char* cells_of(const WindowPlan& window, const WindowBuffer& buffer, uint32_t row) {
-  return buffer.data + uint64_t{row} * window.length * window.cell_bytes;
+inline char* cells_of(const WindowBuffer& buffer, uint32_t row) {
+  return buffer.data + uint64_t{row} * buffer.row_stride;
 }
+
+// Everything of the row around the `count` cells that exist from `begin` on: padding, mask, length.
+void pad_row(const WindowPlan& window, uint32_t begin, uint32_t count, uint32_t row,
+             const WindowBuffer& buffer);
 
 // Writes data, padding, mask and length of the row; false when a block changed hands. O(length +
 // blocks walked).

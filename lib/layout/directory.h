@@ -179,7 +179,8 @@ struct BlockRecord {
 static_assert(sizeof(BlockRecord) == 32);
 
 // One mark a row: its place in its episode. Conductor writes it before the row is published through BlockRecord::rows;
-// the two end flags are added to the last step's mark when the episode ends (release).
+// the two end flags are added to the last step's mark when the episode ends (release). A final observation's mark has
+// them too, since its row is published before: who sees that row knows how the episode ended.
 //
 // Rows r and r+1 of a lane belong to one episode exactly when step(r+1) == step(r) + 1.
 inline constexpr uint32_t kMarkFinal = 1u << 31;       // no step: the final observation, presence bits tell which

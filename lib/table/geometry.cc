@@ -69,7 +69,12 @@ Status plan_column(const char* table, const ColumnSpec& spec, ColumnRecord* reco
     return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has rank %u; give at most %u", table,
                  spec.name, spec.rank, layout::kRankMax);
   }
-  if ((spec.flags & ~uint32_t{GEAR_COLUMN_PER_EPISODE}) != 0) {
+  constexpr uint32_t kBoth = GEAR_COLUMN_PER_EPISODE | GEAR_COLUMN_OPTIONAL;
+  if ((spec.flags & kBoth) == kBoth) {
+    return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" is per episode and optional; leave optional out, an episode may go without its cells anyway",
+                 table, spec.name);
+  }
+  if ((spec.flags & ~kBoth) != 0) {
     return error(GEAR_EINVAL, "create table \"%s\": column \"%s\" has unknown flags 0x%x; give GEAR_COLUMN_ flags of this version", table,
                  spec.name, spec.flags);
   }
@@ -118,6 +123,7 @@ Status plan_columns(const TableCreateRequest& request, const ColumnSpec* specs,
                    request.name, specs[i].name);
     }
     if ((specs[i].flags & GEAR_COLUMN_PER_EPISODE) == 0) ++geometry->header.step_column_count;
+    if ((specs[i].flags & GEAR_COLUMN_OPTIONAL) != 0) ++geometry->header.optional_columns;
   }
   if (geometry->header.step_column_count == 0) {
     return error(GEAR_EINVAL, "create table \"%s\": every column is per episode; at least one holds a value per step",

@@ -103,13 +103,15 @@ Admit Table::end_episode(uint32_t index, uint32_t flags) {
   if ((whole || shorter) && items_blocked(lane)) return Admit::kBlocked;
 
   uint64_t first_row = lane.episode_row;
-  if (has_final) append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal);
+  uint32_t end_flag = end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated;
+  if (has_final) {
+    append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal | end_flag);
+  }
   if (whole || shorter) {
     insert_item(lane, first_row, static_cast<uint32_t>(steps), coming_priority(lane),
                 shorter ? layout::kItemShort : 0);
   }
-  finish_episode(lane, index,
-                 end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated);
+  finish_episode(lane, index, end_flag);
   return Admit::kDone;
 }
 

@@ -13,8 +13,9 @@
 
 namespace gear::bench {
 
-// `items` step items of one u8 column of row_bytes, in one lane, priorities uniform over (0.01, 1.01).
-inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint64_t row_bytes) {
+// `items` step items of one column of row_bytes (u8, or one element of another dtype), in one lane, priorities uniform over (0.01, 1.01).
+inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint64_t row_bytes,
+                                         uint32_t dtype = GEAR_U8) {
   layout::TableCreateRequest request{};
   snprintf(request.name, sizeof request.name, "bench");
   request.capacity_items = items;
@@ -24,8 +25,8 @@ inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint6
   request.numa_node = -1;
   layout::ColumnSpec column{};
   snprintf(column.name, sizeof column.name, "row");
-  column.dtype = GEAR_U8;
-  column.rank = 1;
+  column.dtype = dtype;
+  column.rank = dtype == GEAR_U8 ? 1 : 0;
   column.shape[0] = static_cast<int64_t>(row_bytes);
   Result<Geometry> geometry = plan_geometry(request, &column);
   must(geometry.status().code(), "plan");

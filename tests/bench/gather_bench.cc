@@ -46,7 +46,7 @@ void gather_row_size(Report* report, uint64_t row_bytes, uint64_t rows_total, ui
   std::vector<uint8_t> mask(rows);
   std::vector<uint32_t> lengths(rows), anchors(rows, 0);
   std::vector<GatherOutcome> outcomes(rows);
-  WindowBuffer buffer{target.data(), mask.data(), lengths.data()};
+  WindowBuffer buffer{target.data(), mask.data(), lengths.data(), row_bytes};
   Draws draws(view, rows);
   int batches = batches_for(row_bytes * rows);
 

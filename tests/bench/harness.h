@@ -60,6 +60,7 @@ void must(int status, const char* what);
 
 // The benches, each adding its rows.
 void bench_gather(Report* report);
+void bench_fold(Report* report);
 void bench_select(Report* report);
 void bench_append(Report* report);
 void bench_writers(Report* report);

@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(Report*);
   };
-  const Bench benches[] = {{"gather", bench_gather},     {"select", bench_select},
+  const Bench benches[] = {{"gather", bench_gather},     {"fold", bench_fold},
+                           {"select", bench_select},
                            {"append", bench_append},     {"leased", bench_leased},
                            {"writers", bench_writers},   {"priorities", bench_priorities},
                            {"resident", bench_resident}, {"attach", bench_attach}};

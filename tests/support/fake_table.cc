@@ -24,6 +24,12 @@ std::string noise(uint64_t kind, uint64_t a, uint64_t b, uint64_t column, uint32
   return value;
 }
 
+template <typename T>
+std::string real(Rng& rng) {
+  T value = static_cast<T>(rng.unit() * 2 - 1);
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
 }  // namespace
 
 uint64_t test_seed(uint64_t otherwise) {
@@ -83,6 +89,7 @@ void FakeTable::format_header() {
   uint64_t block_bytes = 0;
   uint64_t episode_bytes = 0;
   for (const FakeColumn& column : options_.columns) {
+    if (column.optional) ++header.optional_columns;
     if (column.per_episode) {
       episode_bytes += align_up(column.cell_bytes, 16);
     } else {
@@ -127,10 +134,11 @@ void FakeTable::format_columns() {
   for (const FakeColumn& column : options_.columns) {
     layout::ColumnRecord record{};
     memcpy(record.name, column.name.c_str(), column.name.size() + 1);
-    record.dtype = GEAR_BYTES;
+    record.dtype = column.dtype;
     record.element_bytes = column.cell_bytes;
     record.cell_bytes = column.cell_bytes;
-    record.flags = column.per_episode ? GEAR_COLUMN_PER_EPISODE : 0;
+    record.flags = (column.per_episode ? GEAR_COLUMN_PER_EPISODE : 0) |
+                   (column.optional ? GEAR_COLUMN_OPTIONAL : 0);
     record.offset = column.per_episode ? in_episode : in_block;
     if (column.per_episode) {
       in_episode += align_up(column.cell_bytes, 16);
@@ -161,7 +169,7 @@ void FakeTable::format_row(uint32_t index, uint32_t step, Spot spot) {
   bool final_row = step == episode.steps;
   uint32_t bits = step;
   if (final_row) bits |= layout::kMarkFinal;
-  if (episode.ended && step + 1 == episode.steps) {
+  if (episode.ended && (final_row || step + 1 == episode.steps)) {
     bits |= index % 2 == 0 ? layout::kMarkTerminated : layout::kMarkTruncated;
   }
   mark(spot.block, spot.position) = bits;
@@ -169,11 +177,12 @@ void FakeTable::format_row(uint32_t index, uint32_t step, Spot spot) {
 
   char* presence = data() + header().data_blocks_offset + spot.block * header().block_bytes +
                    header().presence_offset + spot.position * header().presence_bytes;
-  if (final_row) memset(presence, 0, header().presence_bytes);
+  bool has_bits = final_row || header().optional_columns > 0;
+  if (has_bits) memset(presence, 0, header().presence_bytes);
   for (uint32_t column = 0; column < options_.columns.size(); ++column) {
     if (options_.columns[column].per_episode) continue;
-    if (final_row && !episode.final_columns[column]) continue;
-    if (final_row) presence[column / 8] = static_cast<char>(presence[column / 8] | 1 << column % 8);
+    if (!has_cell(index, step, column)) continue;
+    if (has_bits) presence[column / 8] = static_cast<char>(presence[column / 8] | 1 << column % 8);
     std::string value = cell_value(index, step, column);
     memcpy(cell(spot.block, spot.position, column), value.data(), value.size());
   }
@@ -212,7 +221,18 @@ FakeTable::Spot FakeTable::spot(uint32_t episode, uint32_t step) const {
   return {chain[row / options_.block_steps], static_cast<uint32_t>(row % options_.block_steps)};
 }
 
+bool FakeTable::has_cell(uint32_t episode, uint32_t step, uint32_t column) const {
+  if (step == options_.episodes[episode].steps) {
+    return options_.episodes[episode].final_columns[column];
+  }
+  return !options_.columns[column].optional || noise(3, episode, step, column, 1)[0] % 3 != 0;
+}
+
 std::string FakeTable::cell_value(uint32_t episode, uint32_t step, uint32_t column) const {
+  if (options_.columns[column].dtype != GEAR_BYTES) {
+    Rng rng(((uint64_t{episode} << 32) + step) * 1000 + column);
+    return options_.columns[column].dtype == GEAR_F32 ? real<float>(rng) : real<double>(rng);
+  }
   return noise(1, options_.episodes[episode].lane, first_rows_[episode] + step, column,
                options_.columns[column].cell_bytes);
 }
@@ -228,7 +248,8 @@ FakeBatch::FakeBatch(const std::vector<WindowPlan>& plan, uint32_t rows) {
     memory_[i].data.assign(places * plan[i].cell_bytes, static_cast<char>(kGarbage));
     memory_[i].mask.assign(places, kGarbage);
     memory_[i].lengths.assign(rows, 0xEEEEEEEE);
-    buffers_.push_back({memory_[i].data.data(), memory_[i].mask.data(), memory_[i].lengths.data()});
+    buffers_.push_back({memory_[i].data.data(), memory_[i].mask.data(), memory_[i].lengths.data(),
+                        plan[i].length * plan[i].cell_bytes});
   }
 }
 

@@ -21,6 +21,8 @@ struct FakeColumn {
   std::string name;
   uint32_t cell_bytes = 8;
   bool per_episode = false;
+  bool optional = false;        // some steps lack the cell, see has_cell
+  uint32_t dtype = GEAR_BYTES;  // or GEAR_F32, GEAR_F64 of rank 0: values within [-1, 1)
 };
 
 struct FakeEpisode {
@@ -77,6 +79,9 @@ class FakeTable {
     uint32_t position;
   };
   Spot spot(uint32_t episode, uint32_t step) const;
+
+  // Whether the step (or the final row) has a cell for the column.
+  bool has_cell(uint32_t episode, uint32_t step, uint32_t column) const;
 
   // What a writer stored there.
   std::string cell_value(uint32_t episode, uint32_t step, uint32_t column) const;

@@ -1,0 +1,164 @@
+#include "client/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <system_error>
+
+#include "client/fork_guard.h"
+#include "client/text.h"
+
+namespace gear::client {
+namespace {
+
+// The caller's signal handlers are not for this thread.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Background::Background(const TableView& table, RowSource& source, BatchPool& pool,
+                       Channel& channel, uint32_t rows, uint32_t ahead, uint32_t held_max)
+    : table_(table),
+      source_(source),
+      pool_(pool),
+      channel_(channel),
+      rows_(rows),
+      ahead_(ahead),
+      held_max_(held_max),
+      forks_(fork_generation()) {
+  ready_.reserve(ahead);
+}
+
+Result<std::unique_ptr<Background>> Background::start(const TableView& table, RowSource& source,
+                                                      BatchPool& pool, Channel& channel,
+                                                      uint32_t rows, uint32_t ahead,
+                                                      uint32_t held_max) {
+  std::unique_ptr<Background> background(
+      new Background(table, source, pool, channel, rows, ahead, held_max));
+  AllSignalsBlocked blocked;
+  try {
+    background->thread_ = std::thread([self = background.get()] { self->run(); });
+  } catch (const std::system_error& failure) {
+    return error(GEAR_ELIMIT, "no thread for background %u (%s); end other threads, or set it 0",
+                 ahead, failure.what());
+  }
+  return background;
+}
+
+Background::~Background() {
+  if (!thread_.joinable()) return;
+  if (forks_ != fork_generation()) {
+    thread_.detach();  // a forked child has the object but not the thread
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+uint64_t Background::epoch() const {
+  return observe(table_.header->counters.epoch);
+}
+
+bool Background::has_work() const {
+  return error_.ok() && ready_.size() < ahead_;
+}
+
+void Background::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || has_work(); });
+    if (stop_) return;
+    fill_one(lock);
+    changed_.notify_all();
+  }
+}
+
+// Draws and gathers without the mutex. Without items it waits in slices, to see that it shall stop.
+void Background::fill_one(std::unique_lock<std::mutex>& lock) {
+  Result<Batch*> borrowed = pool_.borrow();
+  if (!borrowed.ok()) {
+    error_ = borrowed.status();
+    return;
+  }
+  Batch* batch = borrowed.value();
+  filling_ = 1;
+  lock.unlock();
+  uint64_t drawn_in = epoch();
+  Status status = source_.fill(*batch, rows_, kSliceNs);
+  lock.lock();
+  filling_ = 0;
+  redrawn_ = source_.redrawn();
+  if (status.ok()) {
+    ready_.push_back({batch, drawn_in});
+    return;
+  }
+  pool_.unborrow(batch);
+  if (status.code() != GEAR_ETIMEDOUT) error_ = status;
+}
+
+bool Background::pop_ready(Batch** batch) {
+  uint64_t now = epoch();
+  while (!ready_.empty()) {
+    Ready oldest = ready_.front();
+    ready_.erase(ready_.begin());
+    if (oldest.epoch == now) {
+      *batch = oldest.batch;
+      return true;
+    }
+    pool_.unborrow(oldest.batch);
+  }
+  return false;
+}
+
+Status Background::take(int64_t timeout_ns, Batch** batch) {
+  std::unique_lock lock(mutex_);
+  if (pool_.busy() - ready_.size() - filling_ >= held_max_) {
+    return error(GEAR_EBUSY,
+                 "all %u batches of the sampler are held; release one, or raise batches_max",
+                 held_max_);
+  }
+  int64_t deadline_ns = deadline_after(timeout_ns);
+  for (;;) {
+    if (!channel_.table_is_open()) return channel_.health();
+    bool popped = pop_ready(batch);
+    Status failed = popped ? Status() : std::move(error_);
+    if (!failed.ok()) error_ = Status();
+    changed_.notify_all();
+    if (popped || !failed.ok()) return failed;
+    int64_t left_ns = left_until(deadline_ns);
+    if (left_ns <= 0) return timed_out(timeout_ns);
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, kSleepNs)));
+  }
+}
+
+uint64_t Background::redrawn() const {
+  std::lock_guard lock(mutex_);
+  return redrawn_;
+}
+
+Status Background::timed_out(int64_t timeout_ns) const {
+  return error(
+      GEAR_ETIMEDOUT,
+      "no batch was ready in %s, the table has %llu items; append and flush steps, or raise "
+      "timeout_ns",
+      duration_text(std::max<int64_t>(timeout_ns, 0)).c_str(),
+      static_cast<unsigned long long>(observe(table_.header->counters.items)));
+}
+
+}  // namespace gear::client
