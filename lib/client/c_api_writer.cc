@@ -20,8 +20,8 @@ int gear_writer_open(gear_table* table, const gear_writer_options* options, gear
     GEAR_TRY(need(writer, "gear_writer_open", "writer"));
     gear_writer_options known = GEAR_WRITER_OPTIONS_INIT;
     if (options != nullptr) GEAR_TRY(read_struct("gear_writer_options", options, &known));
-    Result<std::unique_ptr<Writer>> opened =
-        Writer::open(*behind(table), known.lanes != 0 ? known.lanes : 1);
+    if (known.lanes == 0) known.lanes = 1;
+    Result<std::unique_ptr<Writer>> opened = Writer::open(*behind(table), known);
     if (!opened.ok()) return opened.status();
     *writer = reinterpret_cast<gear_writer*>(behind(table)->keep(opened.take()));
     return {};
@@ -45,6 +45,23 @@ int gear_writer_append_many(gear_writer* writer, uint32_t lane, const gear_cell*
     GEAR_TRY(need_cells(cells, cell_count, "gear_writer_append_many"));
     GEAR_TRY(need(accepted, "gear_writer_append_many", "accepted"));
     return behind(writer)->append_many(lane, cells, cell_count, step_count, timeout_ns, accepted);
+  });
+}
+
+int gear_writer_append_vector(gear_writer* writer, const gear_vector_step* step, int64_t timeout_ns,
+                              uint32_t* accepted) {
+  return guarded([&]() -> Status {
+    constexpr const char* kFunction = "gear_writer_append_vector";
+    GEAR_TRY(check_handle(behind(writer)));
+    uint32_t ignored = 0;
+    uint32_t& dealt_with = accepted != nullptr ? *accepted : ignored;
+    dealt_with = 0;
+    GEAR_TRY(need(step, kFunction, "step"));
+    gear_vector_step known = GEAR_VECTOR_STEP_INIT;
+    GEAR_TRY(read_struct("gear_vector_step", step, &known));
+    GEAR_TRY(need_cells(known.cells, known.cell_count, kFunction));
+    if (known.final_cell_count > 0) GEAR_TRY(need(known.final_cells, kFunction, "final_cells"));
+    return behind(writer)->append_vector(known, timeout_ns, &dealt_with);
   });
 }
 

@@ -25,17 +25,6 @@ bool fits(const CellSpec& spec, const gear_cell& cell) {
   return spec.rank == 0 || (cell.shape != nullptr && same_shape(spec, cell));
 }
 
-// Strides of a C-contiguous cell; those of axes of extent 1 do not matter.
-bool contiguous(const CellSpec& spec, const gear_cell& cell) {
-  if (cell.strides == nullptr) return true;
-  int64_t wanted = spec.element_bytes;
-  for (uint32_t axis = spec.rank; axis-- > 0;) {
-    if (spec.shape[axis] != 1 && cell.strides[axis] != wanted) return false;
-    wanted *= spec.shape[axis];
-  }
-  return true;
-}
-
 // The elements from `axis` on, in the column's order; returns where the next go.
 char* copy_strided(const CellSpec& spec, const int64_t* strides, uint32_t axis, const char* from,
                    char* to) {
@@ -175,6 +164,17 @@ Status CellSpecs::explain_cell(const std::string& tried, const gear_cell& cell, 
                shape_text(spec.dtype, spec.element_bytes, spec.rank, spec.shape).c_str(),
                shape_text(cell.dtype, cell.element_bytes, cell.rank, cell.shape).c_str(),
                same_dtype ? "reshapes" : "casts");
+}
+
+// Strides of a C-contiguous cell; those of axes of extent 1 do not matter.
+bool contiguous(const CellSpec& spec, const gear_cell& cell) {
+  if (cell.strides == nullptr) return true;
+  int64_t wanted = spec.element_bytes;
+  for (uint32_t axis = spec.rank; axis-- > 0;) {
+    if (spec.shape[axis] != 1 && cell.strides[axis] != wanted) return false;
+    wanted *= spec.shape[axis];
+  }
+  return true;
 }
 
 void store_cell(const CellSpec& spec, const gear_cell& cell, char* to) {

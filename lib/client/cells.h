@@ -62,6 +62,9 @@ class CellSpecs {
   uint32_t optional_count_ = 0;
 };
 
+// Whether the cell's elements lie in the column's order without gaps.
+bool contiguous(const CellSpec& spec, const gear_cell& cell);
+
 // Stores one cell that fits, whatever its strides.
 void store_cell(const CellSpec& spec, const gear_cell& cell, char* to);
 

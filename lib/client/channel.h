@@ -35,7 +35,13 @@ class Channel {
   static Result<std::unique_ptr<Channel>> open(Session& session, layout::ControlOp op,
                                                const Body& body, const std::string& purpose,
                                                const layout::TableHeader* table) {
-    Result<Reply> reply = session.ask(op, body);
+    return open(session, op, &body, sizeof body, purpose, table);
+  }
+  static Result<std::unique_ptr<Channel>> open(Session& session, layout::ControlOp op,
+                                               const void* body, size_t body_bytes,
+                                               const std::string& purpose,
+                                               const layout::TableHeader* table) {
+    Result<Reply> reply = session.ask(op, body, body_bytes);
     if (!reply.ok()) return within(purpose, reply.status());
     return adopt(session, reply.take(), purpose, table);
   }

@@ -1,6 +1,7 @@
 #include "client/writer.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "client/table.h"
 #include "client/text.h"
@@ -13,8 +14,12 @@ using layout::SubmissionOp;
 
 namespace {
 
-// The most that one call pushes: what it is about, and what it asks for ahead.
-constexpr uint64_t kRecordsACall = 3;
+// The most that is pushed for a lane at once: a step, an end, and what is asked for ahead.
+constexpr uint64_t kRecordsACall = 4;
+
+// Of one request that opens a writer.
+constexpr size_t kNamesMax =
+    (layout::kControlBytesMax - sizeof(layout::WriterOpenRequest)) / sizeof(uint64_t);
 
 uint64_t low_mark(uint32_t block_steps, uint32_t blocks_ahead) {
   return std::max<uint64_t>(uint64_t{blocks_ahead} * block_steps / 2, 1);
@@ -22,27 +27,66 @@ uint64_t low_mark(uint32_t block_steps, uint32_t blocks_ahead) {
 
 }  // namespace
 
-Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data, uint32_t lanes)
+Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
+               const gear_writer_options& options)
     : Handle(kMagic),
       table_(table),
       channel_(std::move(channel)),
       data_map_(std::move(data)),
       data_(static_cast<char*>(data_map_.data())),
       specs_(table.view()),
-      lanes_(lanes),
+      lanes_(options.lanes),
       block_steps_(table.header().block_steps),
       blocks_ahead_(blocks_ahead(table.header())),
       has_episodes_(table.header().episode_slots > 0),
       has_optional_(specs_.optional_count() > 0),
-      rows_low_(low_mark(block_steps_, blocks_ahead_)) {}
+      rows_low_(low_mark(block_steps_, blocks_ahead_)),
+      autoreset_(options.autoreset),
+      vector_cells_(specs_.count()),
+      final_cells_(specs_.count()) {}
 
 Writer::~Writer() = default;
 
-Result<std::unique_ptr<Writer>> Writer::open(Table& table, uint32_t lanes) {
+namespace {
+
+Status check_open(const gear_writer_options& options) {
+  if (options.autoreset > GEAR_AUTORESET_SAME_STEP) {
+    return error(GEAR_EINVAL,
+                 "autoreset %u is no gear_autoreset; give disabled 0, next_step 1 or same_step 2",
+                 options.autoreset);
+  }
+  if (options.take_over > 1 || (options.take_over == 1 && options.lane_names == nullptr)) {
+    return error(GEAR_EINVAL, "take_over %u and lane_names %s; give 0, or 1 and the names",
+                 options.take_over, options.lane_names == nullptr ? "NULL" : "given");
+  }
+  if (options.lane_names != nullptr && options.lanes > kNamesMax) {
+    return error(GEAR_ELIMIT, "%u lanes with names, a writer has at most %zu; open several writers",
+                 options.lanes, kNamesMax);
+  }
+  return {};
+}
+
+// WriterOpenRequest and, where lanes have names, these.
+std::vector<char> open_request(uint64_t table_id, const gear_writer_options& options) {
+  bool named = options.lane_names != nullptr;
+  layout::WriterOpenRequest request{table_id, options.lanes, named ? 1u : 0u, options.take_over, 0};
+  size_t names_bytes = named ? options.lanes * sizeof(uint64_t) : 0;
+  std::vector<char> body(sizeof request + names_bytes);
+  memcpy(body.data(), &request, sizeof request);
+  if (named) memcpy(body.data() + sizeof request, options.lane_names, names_bytes);
+  return body;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Writer>> Writer::open(Table& table, const gear_writer_options& options) {
   std::string purpose = format("open writer on \"%s\"", table.name());
-  layout::WriterOpenRequest request{table.id(), lanes, 0, 0, 0};
-  Result<std::unique_ptr<Channel>> channel = Channel::open(
-      table.session(), layout::ControlOp::kWriterOpen, request, purpose, &table.header());
+  Status sound = check_open(options);
+  if (!sound.ok()) return within(purpose, sound);
+  std::vector<char> request = open_request(table.id(), options);
+  Result<std::unique_ptr<Channel>> channel =
+      Channel::open(table.session(), layout::ControlOp::kWriterOpen, request.data(), request.size(),
+                    purpose, &table.header());
   if (!channel.ok()) return channel.status();
   Result<Mapping> data =
       map_segment(purpose, channel.value()->descriptor(1), layout::SegmentKind::kData, true);
@@ -51,17 +95,26 @@ Result<std::unique_ptr<Writer>> Writer::open(Table& table, uint32_t lanes) {
     return data.status();
   }
   channel.value()->drop_descriptors();
-  return std::unique_ptr<Writer>(new Writer(table, channel.take(), data.take(), lanes));
+  return std::unique_ptr<Writer>(new Writer(table, channel.take(), data.take(), options));
 }
 
 std::string Writer::tried(const char* verb, uint32_t lane) const {
   return format("%s \"%s\" lane %u", verb, table_.name(), lane);
 }
 
-Status Writer::check_lane(uint32_t lane, const char* verb) const {
-  if (lane < lanes_.size()) return {};
+Status Writer::check_lane(uint32_t lane, const char* verb) {
+  if (channel_->completions().available() > 0) take_grants();
+  if (lane < lanes_.size()) return lanes_[lane].lost ? check_held(lane, verb) : Status();
   return error(GEAR_ELANE, "%s: the writer has %zu lanes, 0 to %zu; open it with more",
                tried(verb, lane).c_str(), lanes_.size(), lanes_.size() - 1);
+}
+
+Status Writer::check_held(uint32_t lane, const char* verb) const {
+  if (!lanes_[lane].lost) return {};
+  return error(GEAR_ESTALE,
+               "%s: another writer took the lane over, its episode ended there; leave the lane to "
+               "that one, or open a writer that takes its name over again",
+               tried(verb, lane).c_str());
 }
 
 Status Writer::check_cells(uint32_t lane, const char* verb, const gear_cell* cells,
@@ -72,8 +125,12 @@ Status Writer::check_cells(uint32_t lane, const char* verb, const gear_cell* cel
 
 // ---- space
 
+bool Writer::has_rows(const WriterLane& lane, Needs needs) const {
+  return lane.rows_left(block_steps_) >= needs.rows();
+}
+
 bool Writer::has(const WriterLane& lane, Needs needs) {
-  return (!needs.row || !lane.blocks.empty()) && (!needs.episode_slot || !lane.episodes.empty()) &&
+  return has_rows(lane, needs) && (!needs.episode_slot || !lane.episodes.empty()) &&
          channel_->submissions().has_room(kRecordsACall);
 }
 
@@ -91,27 +148,35 @@ Status Writer::wait_for(uint32_t index, Needs needs, int64_t timeout_ns) {
   take_grants();
   if (!broken_ && has(lane, needs))
     return {};  // granted meanwhile, as is usual when it was asked for ahead
-  if (needs.row && lane.blocks.empty() && lane.blocks_wanted > 0) ask_sooner();
+  if (!has_rows(lane, needs) && lane.blocks_wanted > 0) ask_sooner();
   bool asks = lacks_block(lane, needs) || lacks_slot(lane, needs);
   int64_t deadline_ns = deadline_after(asks ? std::max(timeout_ns, kRoundTripNs) : timeout_ns);
   if (!ring.has_room(kRecordsACall)) channel_->ring(Urgency::kAnswer);
   Status status = channel_->wait_until(deadline_ns, [&] { return ring.has_room(kRecordsACall); });
-  if (status.ok()) {
+  bool over = false;
+  while (status.ok() && !over) {
     ask_for(index, needs);
     status = channel_->wait_until(deadline_ns, [&] {
       take_grants();
-      return broken_ || has(lane, needs);
+      over = broken_ || lane.lost || has(lane, needs);
+      // What stood before was granted, and is not enough.
+      return over || (lacks_block(lane, needs) && ring.has_room(kRecordsACall));
     });
   }
   if (broken_) {
     return Status(GEAR_EPROTOCOL,
                   "the server granted what there is not; use builds of one version");
   }
+  if (lane.lost) {
+    return Status(GEAR_ESTALE,
+                  "another writer took the lane over; leave it to that one, or open a writer that "
+                  "takes its name over again");
+  }
   return status.code() == GEAR_ETIMEDOUT ? out_of_space(lane, needs, timeout_ns) : status;
 }
 
-bool Writer::lacks_block(const WriterLane& lane, Needs needs) {
-  return needs.row && lane.blocks.empty() && lane.blocks_wanted == 0;
+bool Writer::lacks_block(const WriterLane& lane, Needs needs) const {
+  return !has_rows(lane, needs) && lane.blocks_wanted == 0;
 }
 
 bool Writer::lacks_slot(const WriterLane& lane, Needs needs) {
@@ -129,8 +194,10 @@ void Writer::ask_sooner() {
 void Writer::ask_for(uint32_t index, Needs needs) {
   WriterLane& lane = lanes_[index];
   if (lacks_block(lane, needs)) {
-    push(SubmissionOp::kNeedBlock, index, 1);
-    lane.blocks_wanted = 1;
+    uint64_t rows_short = needs.rows() - lane.rows_left(block_steps_);
+    auto count = static_cast<uint32_t>((rows_short + block_steps_ - 1) / block_steps_);
+    push(SubmissionOp::kNeedBlock, index, count);
+    lane.blocks_wanted = count;
   }
   if (lacks_slot(lane, needs)) {
     push(SubmissionOp::kNeedEpisode, index, 1);
@@ -195,6 +262,9 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
     case CompletionType::kNoBlock:
       lane.nothing_to_evict = true;
       return;
+    case CompletionType::kLaneLost:
+      lane.lost = true;
+      return;
     default:
       broken_ = true;
   }
@@ -202,8 +272,8 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
 
 Status Writer::out_of_space(const WriterLane& lane, Needs needs, int64_t timeout_ns) {
   std::string waited = duration_text(std::max<int64_t>(timeout_ns, 0));
-  uint64_t waiting = accepted_ - peek(channel_->header().steps_admitted);
-  if (needs.row && lane.blocks.empty() && lane.nothing_to_evict) {
+  uint64_t waiting = steps_waiting();
+  if (!has_rows(lane, needs) && lane.nothing_to_evict) {
     return error(
         GEAR_ENOSPC,
         "no block came free in %s: all %u are held by open episodes, leases and other lanes, "
@@ -358,14 +428,14 @@ Status Writer::advance(uint32_t index, int64_t timeout_ns) {
 Status Writer::flush(int64_t timeout_ns, uint64_t* waiting) {
   SubmissionProducer& ring = channel_->submissions();
   *waiting = 0;
-  if (ring.waiting() == 0) return {};
+  if (ring.waiting() == 0) return tell_refused(waiting);
   channel_->ring(Urgency::kAnswer);
   Status status = channel_->wait_until(deadline_after(timeout_ns), [&ring] {
     // Acquire: the effects of all records before the head are in the directory.
     return ring.waiting() == 0;
   });
-  if (status.ok()) return {};
-  *waiting = accepted_ - peek(channel_->header().steps_admitted);
+  if (status.ok()) return tell_refused(waiting);
+  *waiting = steps_waiting();
   if (status.code() == GEAR_ETIMEDOUT) {
     return error(GEAR_ETIMEDOUT,
                  "flush \"%s\": %llu steps were not admitted in %s; draw items so that the limiter "
@@ -378,10 +448,28 @@ Status Writer::flush(int64_t timeout_ns, uint64_t* waiting) {
                 status);
 }
 
+uint64_t Writer::steps_waiting() const {
+  return accepted_ - steps_refused_ - peek(channel_->header().steps_admitted);
+}
+
+// Once all records are taken: whether some of them came for lanes that were lost by then. The others are admitted.
+Status Writer::tell_refused(uint64_t* waiting) {
+  uint32_t refused = peek(channel_->header().records_refused);
+  if (refused == refused_told_) return {};
+  refused_told_ = refused;
+  *waiting = steps_waiting();
+  steps_refused_ += *waiting;
+  return error(GEAR_ESTALE,
+               "flush \"%s\": another writer took lanes of this one over; %llu steps appended to "
+               "them later were refused, all others are admitted; leave those lanes to that "
+               "writer, or take their names over again",
+               table_.name(), static_cast<unsigned long long>(*waiting));
+}
+
 Status Writer::close() {
   Status status = channel_->close();
   // Nothing is lost with a server that has gone but steps it had not admitted.
-  bool all_admitted = accepted_ == peek(channel_->header().steps_admitted);
+  bool all_admitted = steps_waiting() == 0;
   if (status.code() == GEAR_EDISCONNECTED && all_admitted) return {};
   return within(format("close writer of \"%s\"", table_.name()), status);
 }

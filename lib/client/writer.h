@@ -28,7 +28,8 @@ class Writer final : public Handle {
   static constexpr uint64_t kMagic = 0x7265746972574772u;
   static constexpr const char* kNoun = "writer";
 
-  static Result<std::unique_ptr<Writer>> open(Table& table, uint32_t lanes);
+  // Options of this library's version, lanes at least 1. Errors: as gear_writer_open.
+  static Result<std::unique_ptr<Writer>> open(Table& table, const gear_writer_options& options);
   ~Writer();
 
   Table& table() const { return table_; }
@@ -37,6 +38,8 @@ class Writer final : public Handle {
   // *accepted is untouched when the cells do not fit.
   Status append_many(uint32_t lane, const gear_cell* cells, size_t cell_count, size_t step_count,
                      int64_t timeout_ns, size_t* accepted);
+  // *accepted is written in any case.
+  Status append_vector(const gear_vector_step& step, int64_t timeout_ns, uint32_t* accepted);
   Status reserve(uint32_t lane, int64_t timeout_ns, void** cells, size_t cell_count);
   Status advance(uint32_t lane, int64_t timeout_ns);
 
@@ -53,25 +56,41 @@ class Writer final : public Handle {
   Status close();
 
  private:
+  // One column of a vector step, as append_vector reads it.
+  struct VectorCell {
+    const CellSpec* spec;
+    const gear_cell* cell;
+    const char* data;  // of lane 0
+    int64_t lane_stride;
+    bool contiguous;
+  };
+
   // What a call needs before it may store anything. Room in the ring is always needed.
   struct Needs {
     bool row = false;
     bool episode_slot = false;
+    bool final_row = false;  // one more row
+
+    uint32_t rows() const { return (row ? 1u : 0u) + (final_row ? 1u : 0u); }
   };
 
-  Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data, uint32_t lanes);
+  Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
+         const gear_writer_options& options);
 
   // writer.cc: space
   bool has(const WriterLane& lane, Needs needs);
   Status obtain(uint32_t lane, Needs needs, const char* verb, int64_t timeout_ns);
   Status wait_for(uint32_t lane, Needs needs, int64_t timeout_ns);
-  static bool lacks_block(const WriterLane& lane, Needs needs);
+  bool has_rows(const WriterLane& lane, Needs needs) const;
+  bool lacks_block(const WriterLane& lane, Needs needs) const;
   static bool lacks_slot(const WriterLane& lane, Needs needs);
   void ask_for(uint32_t lane, Needs needs);
   void ask_sooner();
   void ask_ahead(uint32_t lane);
   void take_grants();
   void take_grant(const layout::GrantRecord& grant);
+  uint64_t steps_waiting() const;
+  Status tell_refused(uint64_t* waiting);
   Status out_of_space(const WriterLane& lane, Needs needs, int64_t timeout_ns);
 
   // writer.cc: rows
@@ -87,11 +106,21 @@ class Writer final : public Handle {
   void mark_present(const WriterLane& lane, const gear_cell* cells, size_t cell_count, size_t rows);
   void mark_all_present(const WriterLane& lane);
 
+  // writer_vector.cc
+  Status check_vector(const gear_vector_step& step) const;
+  bool takes_part(uint32_t lane, const gear_vector_step& step) const;
+  void bind_cells(const gear_vector_step& step);
+  void store_vector_row(uint32_t lane, const gear_vector_step& step);
+  void store_vector_final(uint32_t lane, const gear_vector_step& step);
+  void append_lane(uint32_t lane, const gear_vector_step& step, uint32_t end);
+
   // writer_episode.cc
+  void push_end(uint32_t lane, uint32_t end, bool has_final);
   void store_final_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
   Status check_item(uint32_t lane, uint32_t length, double priority) const;
 
-  Status check_lane(uint32_t lane, const char* verb) const;
+  Status check_lane(uint32_t lane, const char* verb);
+  Status check_held(uint32_t lane, const char* verb) const;
   Status check_unreserved(uint32_t lane, const char* verb) const;
   Status check_appendable(uint32_t lane, size_t steps) const;
   Status check_cells(uint32_t lane, const char* verb, const gear_cell* cells, size_t cell_count,
@@ -113,6 +142,11 @@ class Writer final : public Handle {
 
   uint64_t rows_low_;      // with so few rows left a lane asks for more
   uint64_t accepted_ = 0;  // steps committed to the ring
+  uint32_t refused_told_ = 0;  // records of lost lanes that flush has told of
+  uint64_t steps_refused_ = 0;  // steps among them
+  uint32_t autoreset_;  // gear_autoreset
+  std::vector<VectorCell> vector_cells_;  // scratch of append_vector, as is the next
+  std::vector<gear_cell> final_cells_;
   bool broken_ = false;    // a grant made no sense
 };
 

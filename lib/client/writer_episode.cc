@@ -62,13 +62,18 @@ Status Writer::end_episode(uint32_t index, uint32_t end, const gear_cell* cells,
     store_final_row(lane, cells, cell_count);
     lane.fill_rows(1, block_steps_);
   }
+  push_end(index, end, has_final);
+  ask_ahead(index);
+  submit();
+  return {};
+}
+
+void Writer::push_end(uint32_t index, uint32_t end, bool has_final) {
+  WriterLane& lane = lanes_[index];
   push(SubmissionOp::kEnd, index, 0, end | (has_final ? layout::kEndHasFinal : 0));
   lane.episode_steps = 0;
   lane.cells_given = false;
   if (has_episodes_) lane.episodes.pop();
-  ask_ahead(index);
-  submit();
-  return {};
 }
 
 // Columns that were not given hold zeros, and their presence bits say that they hold nothing.

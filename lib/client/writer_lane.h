@@ -43,6 +43,9 @@ struct WriterLane {
   uint64_t episode_steps = 0;
   bool reserved = false;  // the caller may be writing row `position`
 
+  bool lost = false;       // another writer took it over
+  bool resetting = false;  // autoreset next_step: the coming vector call resets it
+
   uint64_t rows_left(uint32_t block_steps) const {
     return uint64_t{blocks.count()} * block_steps - position;
   }

@@ -29,7 +29,7 @@ struct ChannelHeader {
   alignas(kContentionBytes) uint64_t submission_head;
   uint64_t steps_admitted;   // writer: steps behind those records; before submission_head
   int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does
-  uint32_t reserved_failure;
+  uint32_t records_refused;  // writer: steps, ends, items... for lanes that were taken over; before submission_head
   uint64_t items_rejected;   // writer: items that broke a rule and were not made
   uint64_t draws_end;        // sampler, unique draws: completion position at which a demand was met though it asked for
                              // more, because nothing else can be drawn; before completion_tail
@@ -88,7 +88,8 @@ enum class CompletionType : uint32_t {
   kItem = 4,     // sampler: one drawn item; its lease is the record's position in the ring
   kResult = 5,   // items: argument = ticket, and the counts
   kWatched = 6,  // sampler: the watched size is reached
-  kItemAgain = 7 // as kItem: a group's item that was drawn before and not acknowledged
+  kItemAgain = 7, // as kItem: a group's item that was drawn before and not acknowledged
+  kLaneLost = 8  // writer: lane; another writer took it over, what comes for it is refused
 };
 
 struct GrantRecord {

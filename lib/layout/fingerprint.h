@@ -32,6 +32,7 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     kHeapFanOut, sizeof(SumTreeIndex), offsetof(SumTreeIndex, total), kSumTreeFanOut,
     sizeof(RecencyIndex), offsetof(RecencyIndex, number_offset), sizeof(ChannelHeader),
     offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted), offsetof(ChannelHeader, draws_end),
+    offsetof(ChannelHeader, records_refused),
     offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
     offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
     offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, version),

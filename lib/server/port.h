@@ -67,6 +67,10 @@ class Port {
 
   // Takes what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
   void take_all_records();
+  bool closing() const { return closing_; }
+  bool failed() const { return failure_ != 0; }
+  // What was posted or counted outside work().
+  void publish_progress();
   bool table_changed() const { return table_->changes() != changes_seen_; }
   layout::ChannelHeader* header() const {
     return static_cast<layout::ChannelHeader*>(segment_.data());
@@ -76,7 +80,6 @@ class Port {
  private:
   bool drained() const { return submissions_.looks_empty(); }
   size_t take_records();
-  void publish_progress();
 
   ChannelPlan plan_;
   Segment segment_;

@@ -65,7 +65,6 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     layout::TableNameRequest name;
     layout::TableAttachRequest attach;
     layout::TableIdRequest id;
-    layout::WriterOpenRequest writer;
     layout::SamplerOpenRequest sampler;
     layout::ChannelIdRequest channel;
     layout::TableRetuneRequest retune;
@@ -102,8 +101,7 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     }
     case ControlOp::kTableList: return list_tables();
     case ControlOp::kWriterOpen:
-      if (!read_body(header, body, &request.writer)) return malformed(header);
-      return open_writer(session, request.writer);
+      return open_writer(session, header, body);
     case ControlOp::kSamplerOpen:
       if (!read_body(header, body, &request.sampler)) return malformed(header);
       terminate(request.sampler.group);
@@ -302,12 +300,24 @@ MemoryOptions Requests::channel_memory() const {
   return memory;
 }
 
-Reply Requests::open_writer(const Session& session, const layout::WriterOpenRequest& request) {
+Reply Requests::open_writer(const Session& session, const ControlHeader& header,
+                            const char* body) {
+  layout::WriterOpenRequest request;
+  if (header.body_bytes < sizeof request) return malformed(header);
+  memcpy(&request, body, sizeof request);
+  uint64_t names_bytes = request.named != 0 ? uint64_t{request.lanes} * sizeof(uint64_t) : 0;
+  if (header.body_bytes - sizeof request != names_bytes) return malformed(header);
+  LanesWanted wanted{request.lanes, std::vector<uint64_t>(names_bytes / sizeof(uint64_t)),
+                     request.take_over != 0};
+  memcpy(wanted.names.data(), body + sizeof request, names_bytes);
+
   Status room = check_channels();
   if (!room.ok()) return failed(room);
   auto table = usable_table(request.table_id, "open writer");
   if (!table.ok()) return failed(table.status());
-  return channel_reply(WriterPort::open(table.value(), request.lanes, instance_.id(),
+  // A writer that was killed a moment ago holds no name.
+  if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead();
+  return channel_reply(WriterPort::open(table.value(), wanted, instance_.id(),
                                         next_channel_id_++, session.id, channel_memory()),
                        true);
 }

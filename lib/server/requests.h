@@ -1,6 +1,7 @@
 // The control protocol, server's side: one request in, one reply out.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class Requests {
   };
   Facts facts;
 
+  // Ends the sessions of processes that are dead, whether or not their deaths were told yet.
+  std::function<void()> bury_the_dead = [] {};
+
  private:
   Reply hello(Session& session, const layout::HelloRequest& request);
   Reply create_table(const Session& session, const layout::ControlHeader& header,
@@ -51,7 +55,7 @@ class Requests {
   Reply raise_version(const layout::TableVersionRequest& request);
   Reply about_group(const layout::GroupRequest& request, bool drop);
   Reply list_groups(const layout::TableIdRequest& request);
-  Reply open_writer(const Session& session, const layout::WriterOpenRequest& request);
+  Reply open_writer(const Session& session, const layout::ControlHeader& header, const char* body);
   Reply open_sampler(const Session& session, const layout::SamplerOpenRequest& request);
   Reply open_items(const Session& session, const layout::TableIdRequest& request);
   Reply close_channel(const Session& session, const layout::ChannelIdRequest& request);

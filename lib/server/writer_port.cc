@@ -1,5 +1,6 @@
 #include "server/writer_port.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/shared_word.h"
@@ -15,25 +16,78 @@ using layout::SubmissionRecord;
 namespace {
 constexpr uint32_t kUnfilledMax = 16;  // blocks a lane may have that hold no row yet
 constexpr uint32_t kEpisodesAheadMax = 2;
+constexpr uint32_t kNoticesMax = 3;  // kNoBlock, kLaneLost, and one to spare
 constexpr uint32_t kSubmissionSlots = 4096;
 
 ChannelPlan writer_plan(uint32_t lanes) {
+  // Room for a vector step of all lanes, and what it asks for ahead.
+  uint32_t records = std::bit_ceil(std::max(lanes * 2, kSubmissionSlots));
   // Every grant that may be outstanding has a slot, so posting one never waits for the client.
-  uint32_t grants = lanes * (kUnfilledMax + kEpisodesAheadMax + 2);
-  return {layout::ChannelKind::kWriter, kSubmissionSlots, std::bit_ceil(std::max(grants, 64u))};
+  uint32_t grants = lanes * (kUnfilledMax + kEpisodesAheadMax + kNoticesMax);
+  return {layout::ChannelKind::kWriter, records, std::bit_ceil(std::max(grants, 64u))};
+}
+
+Status check_names(const std::vector<uint64_t>& names) {
+  std::vector<uint64_t> sorted = names;
+  std::sort(sorted.begin(), sorted.end());
+  auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice == sorted.end()) return {};
+  return error(GEAR_EDUPLICATE, "lane name %llu is given twice; give each lane a name of its own",
+               static_cast<unsigned long long>(*twice));
+}
+
+// What becomes of the lanes that have the names wanted: names of leaving writers pass to the new lanes, lanes of others
+// are taken over.
+struct Succession {
+  std::vector<uint32_t> passed;
+  std::vector<uint32_t> taken;
+};
+
+Status plan_succession(const Table& table, const LanesWanted& wanted, Succession* succession) {
+  GEAR_TRY(check_names(wanted.names));
+  for (uint64_t name : wanted.names) {
+    uint32_t lane = table.lane_named(name);
+    if (lane == kNone) continue;
+    if (table.lane_owner(lane).leaving()) {
+      succession->passed.push_back(lane);
+    } else if (wanted.take_over) {
+      succession->taken.push_back(lane);
+    } else {
+      return error(GEAR_ELIMIT, "the lane named %llu is open in another writer; close that one, set take_over, or give another name",
+                   static_cast<unsigned long long>(name));
+    }
+  }
+  uint32_t lanes_max = table.header().lanes_max;
+  uint32_t room = lanes_max - table.lanes_open() + static_cast<uint32_t>(succession->taken.size());
+  if (wanted.take_over && wanted.lanes > room) {
+    // Not even those of leaving writers can be waited for.
+    room += static_cast<uint32_t>(succession->passed.size());
+    succession->taken.insert(succession->taken.end(), succession->passed.begin(),
+                             succession->passed.end());
+    succession->passed.clear();
+  }
+  if (wanted.lanes <= room) return {};
+  return error(GEAR_ELIMIT,
+               "%u lanes asked, %u of lanes_max %u are open; create the table with a larger lanes_max, or close writers",
+               wanted.lanes, table.lanes_open(), lanes_max);
 }
 }  // namespace
 
-Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table, uint32_t lanes,
-                                               uint64_t instance_id, uint32_t id, uint64_t session,
+bool WriterPort::names_are_held(const Table& table, const std::vector<uint64_t>& names) {
+  return std::any_of(names.begin(), names.end(), [&table](uint64_t name) {
+    uint32_t lane = table.lane_named(name);
+    return lane != kNone && !table.lane_owner(lane).leaving();
+  });
+}
+
+Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
+                                               const LanesWanted& wanted, uint64_t instance_id,
+                                               uint32_t id, uint64_t session,
                                                const MemoryOptions& memory) {
-  uint32_t lanes_max = table->header().lanes_max;
-  uint32_t open = table->lanes_open();
-  if (lanes < 1 || lanes > lanes_max - open) {
-    return error(lanes < 1 ? GEAR_EINVAL : GEAR_ELIMIT,
-                 "%u lanes asked, %u of lanes_max %u are open; create the table with a larger lanes_max, or close writers",
-                 lanes, open, lanes_max);
-  }
+  uint32_t lanes = wanted.lanes;
+  if (lanes < 1) return error(GEAR_EINVAL, "0 lanes asked; give 1 or more");
+  Succession succession;
+  GEAR_TRY(plan_succession(*table, wanted, &succession));
   ChannelPlan plan = writer_plan(lanes);
   Result<Segment> channel = make_channel(plan, instance_id, id, memory);
   if (!channel.ok()) return channel.status();
@@ -41,12 +95,47 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table, uin
       new WriterPort(plan, channel.take(), std::move(table), id, session));
   port->lanes_.reserve(lanes);
   port->waiting_lanes_.reserve(size_t{lanes} * 4);
-  for (uint32_t i = 0; i < lanes; ++i) port->lanes_.push_back({port->table().open_lane(id)});
+  Table& lanes_of = port->table();
+  for (uint32_t lane : succession.passed) lanes_of.release_name(lane);
+  for (uint32_t lane : succession.taken) {
+    lanes_of.lane_owner(lane).lose_lane(lanes_of.lane_owner_index(lane));
+  }
+  for (uint32_t i = 0; i < lanes; ++i) {
+    uint32_t lane = lanes_of.open_lane(id);
+    lanes_of.own_lane(lane, port.get(), i);
+    if (!wanted.names.empty()) lanes_of.name_lane(lane, wanted.names[i]);
+    port->lanes_.emplace_back().table_lane = lane;
+  }
   return std::unique_ptr<Port>(std::move(port));
 }
 
+void WriterPort::lose_lane(uint32_t index) {
+  LaneState& lane = lanes_[index];
+  lane.rest = table().take_over_lane(lane.table_lane);
+  lane.lost = true;
+  lane.blocks_wanted = 0;
+  lane.episodes_wanted = 0;
+  // A client without room took nothing for long, and hears it from the count of refused records.
+  if (failed() || completions().room() == 0) return;
+  post(CompletionType::kLaneLost, index, {});
+  publish_progress();
+}
+
+// Nothing of it had an effect, but for the steps of a commit that were admitted before the lane was lost.
+void WriterPort::refuse(const SubmissionRecord& record) {
+  committed_of_record_ = 0;
+  auto op = static_cast<SubmissionOp>(record.op);
+  if (op != SubmissionOp::kNeedBlock && op != SubmissionOp::kNeedEpisode) ++records_refused_;
+}
+
 void WriterPort::give_up() {
-  for (const LaneState& lane : lanes_) table().close_lane(lane.table_lane);
+  for (const LaneState& lane : lanes_) {
+    if (lane.lost) {
+      table().release(lane.rest);
+    } else {
+      table().close_lane(lane.table_lane);
+    }
+  }
   lanes_.clear();
   waiting_lanes_.clear();
 }
@@ -54,6 +143,10 @@ void WriterPort::give_up() {
 Port::Step WriterPort::apply(const SubmissionRecord& record) {
   if (record.lane >= lanes_.size()) return Step::kBroken;
   LaneState& lane = lanes_[record.lane];
+  if (lane.lost) {
+    refuse(record);
+    return Step::kApplied;
+  }
   uint32_t table_lane = lane.table_lane;
   Admit admit = Admit::kBroken;
   switch (static_cast<SubmissionOp>(record.op)) {
@@ -172,6 +265,7 @@ void WriterPort::post(CompletionType type, uint32_t lane, const GrantRecord& gra
 void WriterPort::before_publish() {
   note(header()->steps_admitted, steps_admitted_);
   note(header()->items_rejected, items_rejected_);
+  note(header()->records_refused, records_refused_);
 }
 
 }  // namespace gear

@@ -7,14 +7,32 @@
 
 namespace gear {
 
+// What a new writer wants.
+struct LanesWanted {
+  uint32_t lanes;
+  std::vector<uint64_t> names;  // one a lane, or none
+  bool take_over;
+};
+
 // Conductor only. Owns lanes of the table; the client names them by index.
-class WriterPort final : public Port {
+//
+// A lane that another writer takes over is lost: its episode ends at once, records for it are consumed without effect and
+// counted as refused, and the client is told by kLaneLost before the other one hears that it has the lane. Its other lanes
+// go on. The blocks it was granted for a lost lane are held until this port ends, that is until its client closed it or is
+// dead: it may be storing into them now.
+class WriterPort final : public Port, public LaneOwner {
  public:
-  // Opens the lanes. Errors: ELIMIT (no lane stays open then), those of make_channel.
-  static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, uint32_t lanes,
+  // Opens the lanes, or, after an error, none; no lane is taken over then. A name whose owner is leaving passes to the new
+  // lane; the old one ends by itself once it is drained. Errors: EINVAL, EDUPLICATE, ELIMIT, those of make_channel.
+  static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, const LanesWanted& wanted,
                                             uint64_t instance_id, uint32_t id, uint64_t session,
                                             const MemoryOptions& memory);
+  // Whether a name is held by a writer that is not leaving.
+  static bool names_are_held(const Table& table, const std::vector<uint64_t>& names);
   void give_up() override;
+
+  bool leaving() const override { return closing(); }
+  void lose_lane(uint32_t index) override;
 
  private:
   using Port::Port;
@@ -22,23 +40,27 @@ class WriterPort final : public Port {
   size_t post_due() override;
   void before_publish() override;
 
+  void refuse(const layout::SubmissionRecord& record);
   Step want_blocks(uint32_t lane, uint32_t count);
   Step commit(uint32_t lane, uint32_t count);
   bool grant(uint32_t lane);
   void post(layout::CompletionType type, uint32_t lane, const layout::GrantRecord& grant);
 
   struct LaneState {
-    uint32_t table_lane;
+    uint32_t table_lane = layout::kNone;
     uint32_t blocks_wanted = 0;
     uint32_t episodes_wanted = 0;
     uint32_t episodes_granted = 0;
     bool told_no_block = false;
+    bool lost = false;  // table_lane is another writer's by now
+    LaneRest rest;      // of a lost lane
   };
   std::vector<LaneState> lanes_;
   std::vector<uint32_t> waiting_lanes_;  // want blocks or episode slots that were not free
   uint32_t committed_of_record_ = 0;     // the first record's steps that are admitted already
   uint64_t steps_admitted_ = 0;
   uint64_t items_rejected_ = 0;
+  uint32_t records_refused_ = 0;
   bool partly_ = false;
 };
 

@@ -8,9 +8,30 @@
 
 namespace gear {
 
+// Who writes a lane, as the table sees it. Conductor only.
+class LaneOwner {
+ public:
+  virtual ~LaneOwner() = default;
+  // It closed or died: nothing more is written, though steps that it had accepted may still be admitted.
+  virtual bool leaving() const = 0;
+  // Another writer takes over its lane `index`, counted as the owner does. Ends the lane by Table::take_over_lane.
+  virtual void lose_lane(uint32_t index) = 0;
+};
+
+// What a lane that was taken over leaves behind: space its former writer may still be storing into. It is held until that
+// writer is known to be gone.
+struct LaneRest {
+  std::vector<uint32_t> blocks;
+  std::vector<uint32_t> episodes;
+};
+
 // Conductor only; private memory. Rebuilt from LaneRecord, BlockRecord and marks.
 struct Lane {
   bool open = false;
+  LaneOwner* owner = nullptr;  // nullptr: nobody who could lose it
+  uint32_t owner_index = 0;    // its own number of the lane
+  bool named = false;
+  uint64_t name = 0;
 
   // Blocks held, oldest first: past ones that items to come may still need, the one being filled, those granted ahead.
   std::vector<uint32_t> blocks;

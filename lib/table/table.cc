@@ -1,5 +1,6 @@
 #include "table/table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -97,15 +98,16 @@ void Table::set_state(TableState state) {
 }
 
 uint32_t Table::open_lane(uint32_t channel) {
-  for (uint32_t index = 0; index < header_->lanes_max; ++index) {
+  for (uint32_t index = lowest_free_lane_; index < header_->lanes_max; ++index) {
     Lane& lane = lanes_[index];
     if (lane.open) continue;
+    lowest_free_lane_ = index + 1;
     lane = Lane{};
     lane.open = true;
     lane.blocks.reserve(kGrantsAheadMax + 4);
     LaneRecord& record = lane_records_[index];
     note(record.channel, channel);
-    note(record.state, 1u);
+    note(record.state, layout::kLaneOpen);
     sync_lane(lane, index);
     ++lanes_open_;
     note(header_->counters.lanes_open, uint64_t{lanes_open_});
@@ -117,15 +119,15 @@ uint32_t Table::open_lane(uint32_t channel) {
 void Table::close_lane(uint32_t index) {
   Lane& lane = lanes_[index];
   GEAR_ASSERT(lane.open, "lane %u", index);
-  // As if its writer had ended the open episode, item and all; where the limiter admits no item, without.
-  if (lane.episode_steps() > 0 && end_episode(index, GEAR_TRUNCATED) != Admit::kDone) {
-    finish_episode(lane, index, layout::kMarkTruncated);
-  }
+  cut_episode(index);
+  release_name(index);
   for (uint32_t block : lane.blocks) pool_->drop(block);
   for (uint32_t slot : lane.episodes) drop_episode(slot);
   lane.blocks.clear();
   lane.episodes.clear();
   lane.open = false;
+  lane.owner = nullptr;
+  lowest_free_lane_ = std::min(lowest_free_lane_, index);
   note(lane_records_[index].state, 0u);
   --lanes_open_;
   note(header_->counters.lanes_open, uint64_t{lanes_open_});

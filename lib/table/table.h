@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/rng.h"
@@ -51,6 +52,16 @@ class Table {
   // Lanes. open_lane: kNone when lanes_max are open.
   uint32_t open_lane(uint32_t channel);
   void close_lane(uint32_t lane);  // ends an open episode as truncated
+  // Names of lanes (table_lanes.cc). lane_named: kNone when no open lane has that name. O(1).
+  void own_lane(uint32_t lane, LaneOwner* owner, uint32_t owner_index);
+  void name_lane(uint32_t lane, uint64_t name);
+  void release_name(uint32_t lane);
+  uint32_t lane_named(uint64_t name) const;
+  LaneOwner& lane_owner(uint32_t lane) const { return *lanes_[lane].owner; }
+  uint32_t lane_owner_index(uint32_t lane) const { return lanes_[lane].owner_index; }
+  // Ends the lane as close_lane does, but keeps what its writer may still be storing into; release lets it go.
+  LaneRest take_over_lane(uint32_t lane);
+  void release(const LaneRest& rest);
   uint32_t lanes_open() const { return lanes_open_; }
 
   // Grants the lane one more block, evicting items for it if none is free. False: nothing left to evict.
@@ -132,6 +143,7 @@ class Table {
   void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
   void forget_past_rows(Lane& lane);
   void finish_episode(Lane& lane, uint32_t lane_index, uint32_t end_flag);
+  void cut_episode(uint32_t lane_index);
   void sync_lane(const Lane& lane, uint32_t lane_index);
 
   void insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
@@ -190,6 +202,8 @@ class Table {
   std::unique_ptr<BlockPool> pool_;
   std::vector<Lane> lanes_;
   uint32_t lanes_open_ = 0;
+  uint32_t lowest_free_lane_ = 0;  // no lane below is free
+  std::unordered_map<uint64_t, uint32_t> lanes_by_name_;
 
   // One for each index that has memory of its own; all hold the same items, and are changed together.
   std::vector<std::unique_ptr<Selector>> selectors_;
