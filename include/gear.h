@@ -381,20 +381,33 @@ typedef struct gear_writer_options {
   uint32_t struct_size;
   uint32_t lanes; /* streams of steps, one per environment; default 1. The writer numbers them from 0 */
   const uint64_t *lane_names; /* [lanes], or NULL: names that outlive the writer. A name is open once in a
-                                 table */
+                                 table. That of a writer that closed or died is free at once */
   uint32_t take_over; /* 1: a lane name that is open elsewhere is taken over: its open episode ends as
                          truncated at the last admitted step, and what its former writer appends to it
-                         from then on is refused with ESTALE. 0: ELIMIT */
+                         from then on is refused with ESTALE; the former writer's other lanes go on.
+                         0: ELIMIT */
   uint32_t autoreset; /* gear_autoreset; what gear_writer_append_vector makes of ends */
 } gear_writer_options;
 #define GEAR_WRITER_OPTIONS_INIT {sizeof(gear_writer_options), 0, NULL, 0, 0}
 
-/* The styles in which vector environments begin the next episode (gymnasium.vector.AutoresetMode). */
+/* The styles in which vector environments begin the next episode (gymnasium.vector.AutoresetMode). In each, with
+ * `observation` what was shown before the actions were chosen, and `next, reward, terminated, truncated, info` what
+ * the environments' step gave, a call is made of
+ *
+ *     cells         observation, action, reward: of the step just taken
+ *     final_cells   of the lanes that ended, what was shown after their last step
+ *
+ *                  final_cells are rows of      the next call's observation is
+ *     disabled     next                         next, and for lanes that ended what resetting them gave
+ *     next_step    next                         next; the environments ignore the action for a lane that ended, and show
+ *                                               the first observation of its next episode after it
+ *     same_step    info["final_obs"]            next, which for lanes that ended is the next episode's first already
+ */
 typedef enum gear_autoreset {
-  GEAR_AUTORESET_DISABLED = 0, /* the caller resets; every vector step is a step of every lane that takes part */
-  GEAR_AUTORESET_NEXT_STEP = 1, /* the call after an end resets: for lanes that ended it carries no step */
-  GEAR_AUTORESET_SAME_STEP = 2  /* the call that ends also resets: the observation after it belongs to the
-                                   next episode, the final one comes apart */
+  GEAR_AUTORESET_DISABLED = 0, /* the caller resets; every call carries a step of every lane that is not skipped */
+  GEAR_AUTORESET_NEXT_STEP = 1, /* the call after an end carries no step for lanes that ended: neither their cells nor
+                                   their marks are looked at. A lane that is skipped then waits for the next call */
+  GEAR_AUTORESET_SAME_STEP = 2  /* as disabled; the environments reset themselves */
 } gear_autoreset;
 
 /* One column's value for one step, or for n steps (append_many: shape as of one step, the data of step
@@ -417,7 +430,8 @@ typedef enum gear_end {
 } gear_end;
 
 /* Opens a writer with lanes of its own. options may be NULL.
- * Errors: EINVAL, ELIMIT (lanes_max), ECLOSED, EDROPPED, EMFILE, ENOMEM. */
+ * Errors: EINVAL, ELIMIT (lanes_max, a name that is open elsewhere), EDUPLICATE (a name given twice), ECLOSED, EDROPPED,
+ * EMFILE, ENOMEM. Every call for a lane that was taken over answers ESTALE. */
 GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *options,
                               gear_writer **writer);
 
@@ -457,9 +471,11 @@ typedef struct gear_vector_step {
 
 /* Appends one step to every lane of the writer in one call and ends the episodes that are marked. With
  * autoreset next_step a lane that ended in the call before takes no part in this one. The three styles of
- * autoreset give the same stored episodes. Cells are checked in full before anything is stored.
- * On ETIMEDOUT, ENOSPC, ECLOSED and EDROPPED *accepted (may be NULL; written here also on failure) is how many leading
- * lanes were dealt with: call again with `skip` set for those. Otherwise as gear_writer_append. */
+ * autoreset give the same stored episodes. Cells, and the state of every lane that takes part, are checked in full
+ * before anything is stored.
+ * On ETIMEDOUT, ENOSPC, ECLOSED, EDROPPED and ESTALE *accepted (may be NULL; written here also on failure) is how many
+ * leading lanes were dealt with: call again with `skip` set for those. Otherwise as gear_writer_append; ESTALE also when
+ * a lane that takes part was taken over: skip it from then on. */
 GEAR_API int gear_writer_append_vector(gear_writer *writer, const gear_vector_step *step,
                                        int64_t timeout_ns, uint32_t *accepted);
 
@@ -510,7 +526,8 @@ GEAR_API int gear_writer_set_prompt_group(gear_writer *writer, uint32_t lane, ui
                                           uint32_t size, int64_t timeout_ns);
 
 /* Returns when every accepted step is admitted: drawable, and safe from any process's death. On ETIMEDOUT
- * *waiting (may be NULL; written here also on failure) is how many steps are not admitted yet. */
+ * *waiting (may be NULL; written here also on failure) is how many steps are not admitted yet. ESTALE, once, when a lane
+ * was taken over and *waiting steps that were accepted for it were refused; all others are admitted. */
 GEAR_API int gear_writer_flush(gear_writer *writer, int64_t timeout_ns, uint64_t *waiting);
 
 /* Ends open episodes as truncated and gives the lanes back; steps that are accepted are still admitted. */
