@@ -655,7 +655,7 @@ typedef struct gear_sampler_options {
                                Direct for uniform, prioritized and recency; leased needs prefetch 0 */
   uint32_t order;           /* gear_order */
   uint32_t rank;            /* epoch order: this reader's share is rank of world */
-  uint32_t world;           /* default 1 */
+  uint32_t world;           /* default 1; above 1 all ranks give one seed, not 0 */
   uint32_t version_policy;  /* gear_version_policy */
   uint64_t version_lag;     /* k */
   uint32_t background;      /* batches that a thread of this client fills ahead, from open on; at most 1024,
@@ -706,8 +706,12 @@ GEAR_API int gear_sample_into(gear_sampler *sampler, uint32_t rows, int64_t time
                               gear_batch **batch);
 
 /* Epoch order: begins epoch `epoch` (any number; the same one gives the same order again). *rows (may be NULL) is
- * how many rows this rank's share has; the last batch may be shorter, and gear_sample then answers EEPOCH. A table that
- * changed during the epoch: ESTATE. */
+ * how many rows this rank's share has; the last batch may be shorter, and gear_sample then answers EEPOCH. Without a
+ * call, the first gear_sample begins epoch 0. Ranks that give the same seed and epoch have each row once among them. A
+ * row's probability is 1 by the epoch's rows of all ranks, its weight 1. O(items) where the table changed since the epoch
+ * before. Does not block.
+ * Errors: ESTATE (another order; fewer items than the limiter's min_size; items that come or go now). gear_sample: ESTATE
+ * when items came or went since the epoch began. */
 GEAR_API int gear_sampler_begin_epoch(gear_sampler *sampler, uint64_t epoch, uint64_t *rows);
 
 typedef struct gear_sampler_stats {

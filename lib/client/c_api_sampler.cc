@@ -38,6 +38,14 @@ int gear_sample_into(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns,
   });
 }
 
+int gear_sampler_begin_epoch(gear_sampler* sampler, uint64_t epoch, uint64_t* rows) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(sampler)));
+    uint64_t ignored = 0;
+    return behind(sampler)->begin_epoch(epoch, rows != nullptr ? rows : &ignored);
+  });
+}
+
 int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stats) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(sampler)));

@@ -21,6 +21,9 @@ class RowSource {
   // an error nothing was drawn. Errors: ETIMEDOUT, ECLOSED, EDROPPED, EDISCONNECTED, EPROTOCOL.
   virtual Status fill(Batch& batch, uint32_t rows, int64_t timeout_ns) = 0;
 
+  // Begins an epoch; *rows is this rank's share. ESTATE where there are none, or the table is not ready for one.
+  virtual Status begin_epoch(uint64_t epoch, uint64_t* rows);
+
   // Rows that moved while they were copied, and were drawn again.
   virtual uint64_t redrawn() const = 0;
 
@@ -28,13 +31,16 @@ class RowSource {
   virtual std::shared_ptr<LeaseLine> leases() const { return nullptr; }
 };
 
-// Both keep references to the plan, the view and the channel, which outlive them.
+// They keep references to the plan, the view and the channel, which outlive them.
 std::unique_ptr<RowSource> make_direct_source(const TableView& table, const SamplerPlan& plan,
                                               Channel& channel);
 std::unique_ptr<RowSource> make_leased_source(const TableView& table, const SamplerPlan& plan,
                                               Channel& channel);
+// fill gives ESTATE when the table changed since the epoch began, EEPOCH when it is over; a last batch may be shorter.
+std::unique_ptr<RowSource> make_epoch_source(const TableView& table, const SamplerPlan& plan,
+                                             Channel& channel);
 
-// Scratch that both need for a batch being filled.
+// Scratch that they need for a batch being filled.
 struct DrawScratch {
   explicit DrawScratch(uint32_t rows_max) : items(rows_max), outcomes(rows_max) {}
   std::vector<DrawnItem> items;

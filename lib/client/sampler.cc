@@ -9,14 +9,23 @@
 #include "select/direct.h"
 
 namespace gear::client {
+namespace {
+
+std::unique_ptr<RowSource> make_source(const TableView& table, const SamplerPlan& plan,
+                                       Channel& channel) {
+  if (plan.epoch) return make_epoch_source(table, plan, channel);
+  return plan.direct ? make_direct_source(table, plan, channel)
+                     : make_leased_source(table, plan, channel);
+}
+
+}  // namespace
 
 Sampler::Sampler(Table& table, std::unique_ptr<SamplerPlan> plan, std::unique_ptr<Channel> channel)
     : Handle(kMagic),
       table_(table),
       plan_(std::move(plan)),
       channel_(std::move(channel)),
-      source_(plan_->direct ? make_direct_source(table.view(), *plan_, *channel_)
-                            : make_leased_source(table.view(), *plan_, *channel_)) {}
+      source_(make_source(table.view(), *plan_, *channel_)) {}
 
 Sampler::~Sampler() = default;
 
@@ -113,6 +122,14 @@ Status Sampler::sample_into(uint32_t rows, int64_t timeout_ns, const gear_destin
 double Sampler::least_probability() const {
   const TableView& view = table_.view();
   return direct_least_probability(view.header->indexes[plan_->index], view.directory);
+}
+
+Status Sampler::begin_epoch(uint64_t epoch, uint64_t* rows) {
+  Status status = source_->begin_epoch(epoch, rows);
+  if (status.ok()) return {};
+  return within(format("begin epoch %llu of \"%s\"", static_cast<unsigned long long>(epoch),
+                       table_.name()),
+                status);
 }
 
 gear_sampler_stats Sampler::stats() const {

@@ -36,6 +36,7 @@ class Sampler final : public Handle {
   // `destinations` nullptr: the batch's own memory.
   Status sample_into(uint32_t rows, int64_t timeout_ns, const gear_destination* destinations,
                      size_t count, gear_batch** batch);
+  Status begin_epoch(uint64_t epoch, uint64_t* rows);
   gear_sampler_stats stats() const;
   Status close();
 

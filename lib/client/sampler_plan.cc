@@ -23,9 +23,9 @@ Status check_scalars(const gear_sampler_options& options) {
     return error(GEAR_EINVAL, "mode %u is no gear_sample_mode; give auto 0, direct 1 or leased 2",
                  options.mode);
   }
-  if (options.anchor > GEAR_ANCHOR_RANDOM_STEP) {
+  if (options.anchor > GEAR_ANCHOR_EVERY_STEP) {
     return error(GEAR_EINVAL, "anchor %u is no gear_anchor; give 0 to %d", options.anchor,
-                 GEAR_ANCHOR_RANDOM_STEP);
+                 GEAR_ANCHOR_EVERY_STEP);
   }
   if (options.normalise > GEAR_NORMALISE_TABLE) {
     return error(GEAR_EINVAL, "normalise %u is no gear_normalise; give batch 0, none 1 or table 2",
@@ -46,6 +46,14 @@ Status check_scalars(const gear_sampler_options& options) {
                  options.rows_min, rows_max);
   }
   return {};
+}
+
+// The mode of an epoch: it is no matter of choice.
+Status check_direct(const layout::TableHeader& table, const gear_sampler_options& options) {
+  if (options.order != GEAR_ORDER_EPOCH || peek(table.direct_allowed) != 0) return {};
+  return error(GEAR_EUNSUPPORTED,
+               "order epoch draws in direct mode, which counts nothing, and the table counts draws; "
+               "create it with a limiter of min_size only and no max_times_sampled");
 }
 
 Status check_sharing(const TableView& table, const gear_sampler_options& options) {
@@ -237,6 +245,8 @@ void resolve_anchor(const layout::TableHeader& table, uint32_t asked, SamplerPla
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options) {
   SamplerPlan plan{};
   GEAR_TRY(check_scalars(options));
+  GEAR_TRY(check_order(options));
+  GEAR_TRY(check_direct(*table.header, options));
   GEAR_TRY(check_sharing(table, options));
   GEAR_TRY(resolve_selector(*table.header, options.selector, &plan.index));
   plan.unique = options.unique != 0;
@@ -257,6 +267,10 @@ Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_opti
   plan.rows_min = options.rows_min;
   plan.seed = options.seed != 0 ? options.seed : random_seed();
   plan.beta = options.beta;
+  plan.epoch = options.order == GEAR_ORDER_EPOCH;
+  plan.rank = options.rank;
+  plan.world = options.world != 0 ? options.world : 1;
+  if (plan.epoch) plan.beta = 0;  // every row is drawn once: none weighs more
   plan.normalise = options.normalise;
   GEAR_TRY(check_normalise(*table.header, plan));
   GEAR_TRY(plan_background(*table.header, options, &plan));

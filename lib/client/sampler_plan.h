@@ -28,6 +28,9 @@ struct SamplerPlan {
   uint64_t version_lag;
   uint32_t background;       // batches filled ahead by a thread; 0: none
   uint32_t background_rows;  // of each
+  bool epoch;  // order of epochs; rank and world say which share
+  uint32_t rank;
+  uint32_t world;
 
   std::vector<WindowPlan> windows;
   std::vector<std::string> names;  // of the windows
@@ -38,6 +41,9 @@ struct SamplerPlan {
 // Options of this library's version. Errors: EINVAL, ENAME, ESTRUCT, ENOCOLUMN, EDUPLICATE,
 // EWINDOW, ENOTFOUND (no such selector), EUNSUPPORTED.
 Result<SamplerPlan> plan_sampler(const TableView& table, const gear_sampler_options& options);
+
+// Of the options, those that the order of draws allows. Errors: EINVAL, EUNSUPPORTED.
+Status check_order(const gear_sampler_options& options);
 
 // A seed from the system.
 uint64_t random_seed();
