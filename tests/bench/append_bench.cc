@@ -131,6 +131,54 @@ void append_frame(Report* report) {
   must(gear_writer_close(writer), "close writer");
 }
 
+// One step of every lane by one call, against one call a lane; what the actor pays, as in append_small.
+void append_vector(Report* report, const char* name, uint32_t lanes) {
+  BenchTable bench(kSmall, 200'000, [&](gear_table_options* options) { options->lanes_max = 2 * lanes; });
+  bench.fill(200'000);
+  gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
+  options.lanes = lanes;
+  gear_writer* together = nullptr;
+  gear_writer* singly = nullptr;
+  must(gear_writer_open(bench.table, &options, &together), "open writer");
+  must(gear_writer_open(bench.table, &options, &singly), "open writer");
+  std::vector<uint8_t> rows(size_t{lanes} * kSmall, 5);
+  gear_cell cell = bench.cell;
+  cell.data = rows.data();
+  gear_vector_step vector = GEAR_VECTOR_STEP_INIT;
+  vector.cells = &cell;
+  vector.cell_count = 1;
+  const int64_t burst = 2'048 / lanes;  // calls
+  const int64_t calls = (quick() ? 200'000 : 1'000'000) / lanes / burst * burst;
+
+  auto timed = [&](gear_writer* writer, auto append) {
+    int64_t spent = 0;
+    for (int64_t call = 0; call < calls;) {
+      int64_t begin = now_ns();
+      for (int64_t end = call + burst; call < end; ++call) append();
+      spent += now_ns() - begin;
+      must(gear_writer_flush(writer, kLongTimeout, nullptr), "flush");
+    }
+    return static_cast<double>(spent) / static_cast<double>(calls * lanes);
+  };
+  auto ours = [&] {
+    return timed(together, [&] {
+      must(gear_writer_append_vector(together, &vector, kLongTimeout, nullptr), "append vector");
+    });
+  };
+  auto baseline = [&] {
+    return timed(singly, [&] {
+      gear_cell one = cell;
+      for (uint32_t lane = 0; lane < lanes; ++lane) {
+        one.data = &rows[size_t{lane} * kSmall];
+        must(gear_writer_append(singly, lane, &one, 1, kLongTimeout), "append");
+      }
+    });
+  };
+  Row row{name, "ns/step", "an append a lane", Better::kLower, 0};
+  measure(&row, ours, baseline);
+  report->add(row);
+}
+
 // Total steps/s of `count` writers, each a thread with its own lane.
 double steps_per_second(const BenchTable& bench, int count, int64_t steps_each) {
   std::vector<std::thread> threads;
@@ -162,6 +210,8 @@ void bench_append(Report* report) {
   append_small(report, "append 200 B step, commit each", false, 3.0);
   append_small(report, "append and admit 200 B steps, sustained", true, 0);
   append_frame(report);
+  append_vector(report, "append vector step, 64 lanes of 200 B", 64);
+  append_vector(report, "append vector step, 1024 lanes of 200 B", 1024);
 }
 
 void bench_writers(Report* report) {
