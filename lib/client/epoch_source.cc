@@ -189,6 +189,8 @@ bool EpochSource::read_rows(Batch& batch, uint32_t count) {
     if (!read_item(table_, row.slot, &item) || row.step >= item.length) return false;
     describe_row(batch, i, item, anchor_of(row, item));
     batch.probabilities[i] = probability;
+    // Of the item's generation, or the gather, which comes after, finds that the item moved.
+    batch.versions[i] = table_.versions != nullptr ? peek(table_.versions[row.slot]) : 0;
     batch.times_sampled[i] = 0;
   }
   return true;

@@ -90,6 +90,7 @@ void Writer::store_vector_final(uint32_t index, const gear_vector_step& step) {
 void Writer::append_lane(uint32_t index, const gear_vector_step& step, uint32_t end) {
   WriterLane& lane = lanes_[index];
   store_vector_row(index, step);
+  if (has_optional_) mark_present(lane, step.cells, step.cell_count, 1);
   push(SubmissionOp::kCommit, index, 1);
   lane.fill_rows(1, block_steps_);
   ++lane.episode_steps;
