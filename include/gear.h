@@ -663,7 +663,8 @@ typedef struct gear_sampler_options {
                                gear_sample takes the oldest one ready (with its priorities and
                                probabilities of when it was drawn), or waits for it up to its timeout: by a lock,
                                not by convention 7. What the thread met with is that call's error. After a
-                               reset none from before it is handed out. They come on top of batches_max. A
+                               reset, or, with a version_policy, a new version of the table, none from before
+                               it is handed out. They come on top of batches_max. A
                                forked child has no such thread, as it has no sampler */
   uint32_t background_rows; /* of these batches, at most batch_rows_max, which is the default; gear_sample of
                                another number is EINVAL */

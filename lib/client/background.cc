@@ -28,31 +28,27 @@ class AllSignalsBlocked {
 
 }  // namespace
 
-Background::Background(const TableView& table, RowSource& source, BatchPool& pool,
-                       Channel& channel, uint32_t rows, uint32_t ahead, uint32_t held_max)
+Background::Background(const TableView& table, const SamplerPlan& plan, RowSource& source,
+                       BatchPool& pool, Channel& channel)
     : table_(table),
+      plan_(plan),
       source_(source),
       pool_(pool),
       channel_(channel),
-      rows_(rows),
-      ahead_(ahead),
-      held_max_(held_max),
       forks_(fork_generation()) {
-  ready_.reserve(ahead);
+  ready_.reserve(plan.background);
 }
 
-Result<std::unique_ptr<Background>> Background::start(const TableView& table, RowSource& source,
-                                                      BatchPool& pool, Channel& channel,
-                                                      uint32_t rows, uint32_t ahead,
-                                                      uint32_t held_max) {
-  std::unique_ptr<Background> background(
-      new Background(table, source, pool, channel, rows, ahead, held_max));
+Result<std::unique_ptr<Background>> Background::start(const TableView& table,
+                                                      const SamplerPlan& plan, RowSource& source,
+                                                      BatchPool& pool, Channel& channel) {
+  std::unique_ptr<Background> background(new Background(table, plan, source, pool, channel));
   AllSignalsBlocked blocked;
   try {
     background->thread_ = std::thread([self = background.get()] { self->run(); });
   } catch (const std::system_error& failure) {
     return error(GEAR_ELIMIT, "no thread for background %u (%s); end other threads, or set it 0",
-                 ahead, failure.what());
+                 plan.background, failure.what());
   }
   return background;
 }
@@ -71,12 +67,14 @@ Background::~Background() {
   thread_.join();
 }
 
-uint64_t Background::epoch() const {
-  return observe(table_.header->counters.epoch);
+Background::Stamp Background::stamp() const {
+  const layout::TableCounters& counters = table_.header->counters;
+  bool any_version = plan_.version_policy == GEAR_VERSION_ANY;
+  return {observe(counters.epoch), any_version ? 0 : peek(counters.version)};
 }
 
 bool Background::has_work() const {
-  return error_.ok() && ready_.size() < ahead_;
+  return error_.ok() && ready_.size() < plan_.background;
 }
 
 void Background::run() {
@@ -99,13 +97,13 @@ void Background::fill_one(std::unique_lock<std::mutex>& lock) {
   Batch* batch = borrowed.value();
   filling_ = 1;
   lock.unlock();
-  uint64_t drawn_in = epoch();
-  Status status = source_.fill(*batch, rows_, kSliceNs);
+  Stamp before = stamp();
+  Status status = source_.fill(*batch, plan_.background_rows, kSliceNs);
   lock.lock();
   filling_ = 0;
   redrawn_ = source_.redrawn();
   if (status.ok()) {
-    ready_.push_back({batch, drawn_in});
+    ready_.push_back({batch, before});
     return;
   }
   pool_.unborrow(batch);
@@ -113,11 +111,11 @@ void Background::fill_one(std::unique_lock<std::mutex>& lock) {
 }
 
 bool Background::pop_ready(Batch** batch) {
-  uint64_t now = epoch();
+  Stamp now = stamp();
   while (!ready_.empty()) {
     Ready oldest = ready_.front();
     ready_.erase(ready_.begin());
-    if (oldest.epoch == now) {
+    if (oldest.drawn == now) {
       *batch = oldest.batch;
       return true;
     }
@@ -128,10 +126,10 @@ bool Background::pop_ready(Batch** batch) {
 
 Status Background::take(int64_t timeout_ns, Batch** batch) {
   std::unique_lock lock(mutex_);
-  if (pool_.busy() - ready_.size() - filling_ >= held_max_) {
+  if (pool_.busy() - ready_.size() - filling_ >= plan_.batches_max) {
     return error(GEAR_EBUSY,
                  "all %u batches of the sampler are held; release one, or raise batches_max",
-                 held_max_);
+                 plan_.batches_max);
   }
   int64_t deadline_ns = deadline_after(timeout_ns);
   for (;;) {

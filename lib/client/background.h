@@ -21,46 +21,50 @@ namespace gear::client {
 // After an error the thread draws no more until take() has told of it.
 class Background {
  public:
-  // `rows` a batch, `ahead` of them. Errors: ELIMIT where the system gives no thread.
-  static Result<std::unique_ptr<Background>> start(const TableView& table, RowSource& source,
-                                                   BatchPool& pool, Channel& channel,
-                                                   uint32_t rows, uint32_t ahead,
-                                                   uint32_t held_max);
+  // All of them outlive it. Errors: ELIMIT where the system gives no thread.
+  static Result<std::unique_ptr<Background>> start(const TableView& table, const SamplerPlan& plan,
+                                                   RowSource& source, BatchPool& pool,
+                                                   Channel& channel);
   // Ends the thread: within kSliceNs where it waits for items, else after the batch in hand.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // The sampler's thread: the oldest batch that is ready, waiting for it up to timeout_ns. Batches from
-  // before a reset of the table are passed over. Errors: EBUSY when held_max are held; ETIMEDOUT;
-  // what the thread met with.
+  // The sampler's thread: the oldest batch that is ready, waiting for it up to timeout_ns. Passed over
+  // are batches from before a reset of the table, and, where old versions are not to be drawn, from
+  // before its version changed. Errors: EBUSY when batches_max are held; ETIMEDOUT; what the thread
+  // met with.
   Status take(int64_t timeout_ns, Batch** batch);
 
   uint64_t redrawn() const;
 
  private:
+  // What the table was when rows were drawn.
+  struct Stamp {
+    uint64_t epoch;
+    uint64_t version;
+    bool operator==(const Stamp&) const = default;
+  };
   struct Ready {
     Batch* batch;
-    uint64_t epoch;  // of the table, before the rows were drawn
+    Stamp drawn;
   };
   static constexpr int64_t kSliceNs = 50'000'000;
 
-  Background(const TableView& table, RowSource& source, BatchPool& pool, Channel& channel,
-             uint32_t rows, uint32_t ahead, uint32_t held_max);
+  Background(const TableView& table, const SamplerPlan& plan, RowSource& source, BatchPool& pool,
+             Channel& channel);
   void run();
   void fill_one(std::unique_lock<std::mutex>& lock);
   bool has_work() const;
-  uint64_t epoch() const;
+  Stamp stamp() const;
   bool pop_ready(Batch** batch);
   Status timed_out(int64_t timeout_ns) const;
 
   const TableView& table_;
+  const SamplerPlan& plan_;
   RowSource& source_;
   BatchPool& pool_;
   Channel& channel_;
-  const uint32_t rows_;
-  const uint32_t ahead_;
-  const uint32_t held_max_;
   const uint32_t forks_;
 
   mutable std::mutex mutex_;  // guards what follows

@@ -68,8 +68,7 @@ Status Sampler::make_batches(BatchLayout layout) {
   destinations_ = std::make_unique<Destinations>(pool_->layout());
   if (plan_->background == 0) return {};
   Result<std::unique_ptr<Background>> background =
-      Background::start(table_.view(), *source_, *pool_, *channel_, plan_->background_rows,
-                        plan_->background, plan_->batches_max);
+      Background::start(table_.view(), *plan_, *source_, *pool_, *channel_);
   if (!background.ok()) return background.status();
   background_ = background.take();
   return {};
