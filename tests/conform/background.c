@@ -111,6 +111,29 @@ GEAR_TEST(BatchesFromBeforeAResetAreNotHandedOut) {
   conform_close(&table);
 }
 
+GEAR_TEST(BatchesFromBeforeANewVersionAreNotHandedOutWhereOldOnesAreSkipped) {
+  gear_table_options table_options = conform_options(1000);
+  table_options.versions = 1;
+  ConformTable table = conform_open(&table_options, 1);
+  conform_append(table.writer, 0, 0, 10);
+  assert_ok(gear_writer_set_version(table.writer, 0, 1, CONFORM_PATIENCE_NS));
+  conform_append(table.writer, 0, 10, 10);
+  conform_flush(table.writer);
+  gear_sampler_options options = ahead_options(3);
+  options.version_policy = GEAR_VERSION_SKIP;
+  gear_sampler* sampler = NULL;
+  assert_ok(gear_sampler_open(table.table, &options, &sampler));
+  assert_ok(gear_batch_release(conform_sample(sampler, kRows)));
+  assert_ok(gear_table_set_version(table.table, 1));
+  for (int i = 0; i < 5; ++i) {
+    gear_batch* batch = conform_sample(sampler, kRows);
+    const gear_tensor step = conform_tensor(batch, "step");
+    for (uint32_t row = 0; row < kRows; ++row) assert_true(conform_i64(&step, row, 0) >= 10);
+    assert_ok(gear_batch_release(batch));
+  }
+  conform_close(&table);
+}
+
 /* SEMANTICS 45 */
 GEAR_TEST(ClosedAndDroppedTablesAnswerAtOnceThoughBatchesAreReady) {
   ConformTable table = open_filled(10);

@@ -67,17 +67,21 @@ class SteadyState : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!GEAR_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns malloc in this build";
-    gear_column_options columns[2] = {GEAR_COLUMN_OPTIONS_INIT, GEAR_COLUMN_OPTIONS_INIT};
+    gear_column_options columns[3] = {GEAR_COLUMN_OPTIONS_INIT, GEAR_COLUMN_OPTIONS_INIT,
+                                      GEAR_COLUMN_OPTIONS_INIT};
     columns[0].name = "step";
     columns[0].dtype = GEAR_U64;
     columns[1].name = "data";
     columns[1].dtype = GEAR_F32;
     columns[1].rank = 1;
     columns[1].shape[0] = 48;
+    columns[2].name = "reward";
+    columns[2].dtype = GEAR_F32;
+    columns[2].flags = GEAR_COLUMN_OPTIONAL;
     gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
     options.name = "steady";
     options.columns = columns;
-    options.column_count = 2;
+    options.column_count = 3;
     options.capacity_items = 5000;
     options.sampler = GEAR_SELECT_PRIORITIZED;
     ASSERT_EQ(gear_connect("embedded:", nullptr, &client_), GEAR_OK) << gear_last_error();
@@ -93,9 +97,10 @@ class SteadyState : public ::testing::Test {
     int64_t shape[1] = {48};
     for (uint64_t i = 0; i < steps; ++i) {
       auto lane = static_cast<uint32_t>(i % 4);
-      gear_cell cells[2] = {{0, GEAR_U64, 0, 0, 0, &i, nullptr, nullptr, 0},
-                            {1, GEAR_F32, 1, 0, 0, data, shape, nullptr, 0}};
-      ASSERT_EQ(gear_writer_append(writer_, lane, cells, 2, kTimeout), GEAR_OK) << gear_last_error();
+      gear_cell cells[3] = {{0, GEAR_U64, 0, 0, 0, &i, nullptr, nullptr, 0},
+                            {1, GEAR_F32, 1, 0, 0, data, shape, nullptr, 0},
+                            {2, GEAR_F32, 0, 0, 0, data, nullptr, nullptr, 0}};
+      ASSERT_EQ(gear_writer_append(writer_, lane, cells, i % 5 == 0 ? 2 : 3, kTimeout), GEAR_OK) << gear_last_error();
       if (i % 400 < 4) {
         ASSERT_EQ(gear_writer_end_episode(writer_, lane, GEAR_TERMINATED, cells, 2, kTimeout), GEAR_OK)
             << gear_last_error();
@@ -144,6 +149,42 @@ TEST_F(SteadyState, DirectSampleGatherAndReleaseAllocateNothing) {
   sample(sampler, 10);
   uint64_t before = allocations.load();
   sample(sampler, 500);
+  EXPECT_EQ(allocations.load() - before, 0u);
+}
+
+TEST_F(SteadyState, ComputedWindowsIntoTheCallersMemoryAllocateNothing) {
+  append(10'000);
+  gear_window windows[4] = {GEAR_WINDOW_INIT, GEAR_WINDOW_INIT, GEAR_WINDOW_INIT, GEAR_WINDOW_INIT};
+  windows[0].column = "data";
+  windows[1].column = "reward";
+  windows[2].column = "reward";
+  windows[2].name = "return";
+  windows[2].compute = GEAR_COMPUTE_NSTEP_RETURN;
+  windows[2].steps = 5;
+  windows[2].discount = 0.9;
+  windows[3].name = "last";
+  windows[3].compute = GEAR_COMPUTE_IS_LAST;
+  for (gear_window& window : windows) window.offset = -3, window.length = 4, window.burn_in = 1;
+  gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+  options.mode = GEAR_SAMPLE_DIRECT;
+  options.windows = windows;
+  options.window_count = 4;
+  gear_sampler* sampler = nullptr;
+  ASSERT_EQ(gear_sampler_open(table_, &options, &sampler), GEAR_OK) << gear_last_error();
+  static float data[64 * 4 * 48], returns[64 * 4 * 2];
+  gear_destination places[4] = {GEAR_DESTINATION_INIT, GEAR_DESTINATION_INIT, GEAR_DESTINATION_INIT,
+                                GEAR_DESTINATION_INIT};
+  places[0].data = data;
+  places[2].data = returns;
+  places[2].step_stride = 8;
+  uint64_t before = 0;
+  for (int i = 0; i < 510; ++i) {
+    if (i == 10) before = allocations.load();
+    gear_batch* batch = nullptr;
+    ASSERT_EQ(gear_sample_into(sampler, 64, kTimeout, places, 4, &batch), GEAR_OK)
+        << gear_last_error();
+    ASSERT_EQ(gear_batch_release(batch), GEAR_OK);
+  }
   EXPECT_EQ(allocations.load() - before, 0u);
 }
 

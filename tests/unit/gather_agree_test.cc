@@ -50,7 +50,7 @@ T value_of(const FakeBatch& batch, const std::vector<WindowPlan>& plan, size_t w
 class NewestStep : public ::testing::Test {
  protected:
   enum Window { kLast, kTerminated, kSteps, kReturn, kBootstrap, kNext, kNumbers, kWindows };
-  static constexpr uint32_t kEpisodes = 4000;
+  static constexpr uint32_t kEpisodes = 1000;
 
   static FakeTableOptions episodes() {
     FakeTableOptions options;
