@@ -20,6 +20,11 @@ CellSet::CellSet(const Table& table)
     : table_(table), cells_(2 * table.columns().size()), kept_(cells_.size()) {}
 
 void CellSet::gather(nb::handle columns, const nb::kwargs& named, bool lead) {
+  gather(columns, lead);
+  add_all(named.ptr(), lead);
+}
+
+void CellSet::gather(nb::handle columns, bool lead) {
   release();
   if (!columns.is_none()) {
     if (!PyDict_Check(columns.ptr())) {
@@ -28,7 +33,6 @@ void CellSet::gather(nb::handle columns, const nb::kwargs& named, bool lead) {
     }
     add_all(columns.ptr(), lead);
   }
-  add_all(named.ptr(), lead);
 }
 
 void CellSet::release() {

@@ -22,6 +22,7 @@ class CellSet {
   // arrays have a leading axis of steps or lanes, alike in all of them. Raises NoColumn,
   // DtypeError, ShapeError.
   void gather(nb::handle columns, const nb::kwargs& named, bool lead);
+  void gather(nb::handle columns, bool lead);
   void release();
 
   gear_cell* data() { return cells_.data(); }

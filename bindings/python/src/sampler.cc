@@ -38,7 +38,8 @@ class Sampler {
  public:
   Sampler(std::shared_ptr<Table> table, const std::vector<WindowTuple>& windows,
           uint32_t batch_rows_max, uint32_t batches_max, uint32_t mode, uint32_t anchor,
-          uint64_t seed, uint32_t prefetch, uint32_t rows_min, double beta, uint32_t normalise)
+          uint64_t seed, uint32_t prefetch, uint32_t rows_min, double beta, uint32_t normalise,
+          uint32_t order, uint32_t rank, uint32_t world)
       : table_(std::move(table)), batch_rows_max_(batch_rows_max), has_rows_min_(rows_min != 0) {
     std::vector<gear_window> raw_windows;
     for (const WindowTuple& window : windows) raw_windows.push_back(to_window(window));
@@ -54,6 +55,9 @@ class Sampler {
     options.rows_min = rows_min;
     options.beta = beta;
     options.normalise = normalise;
+    options.order = order;
+    options.rank = rank;
+    options.world = world;
     gear_table* raw_table = table_->raw();
     check(call_unlocked(client(), [&] { return gear_sampler_open(raw_table, &options, &raw_); }));
     table_->add_child();
@@ -79,6 +83,14 @@ class Sampler {
     check_waited(has_rows_min_ ? draw_once(draw, timeout) : wait_sliced(Deadline(timeout), draw),
                  timeout);
     return new Batch(batch);
+  }
+
+  uint64_t begin_epoch(uint64_t epoch) {
+    Exclusive exclusive(busy_, "the sampler");
+    check_open();
+    uint64_t rows = 0;
+    check(call_unlocked(client(), [&] { return gear_sampler_begin_epoch(raw_, epoch, &rows); }));
+    return rows;
   }
 
   nb::object stats() {
@@ -128,10 +140,12 @@ void bind_sampler(nb::module_& module) {
                       "Draws batches from one table; made by Table.sampler. One thread at a time.\n"
                       "As a context manager it closes itself.")
       .def(nb::init<std::shared_ptr<Table>, const std::vector<WindowTuple>&, uint32_t, uint32_t,
-                    uint32_t, uint32_t, uint64_t, uint32_t, uint32_t, double, uint32_t>(),
+                    uint32_t, uint32_t, uint64_t, uint32_t, uint32_t, double, uint32_t, uint32_t,
+                    uint32_t, uint32_t>(),
            nb::arg("table"), nb::arg("windows"), nb::arg("batch_rows_max"), nb::arg("batches_max"),
            nb::arg("mode"), nb::arg("anchor"), nb::arg("seed"), nb::arg("prefetch"),
-           nb::arg("rows_min"), nb::arg("beta"), nb::arg("normalise"))
+           nb::arg("rows_min"), nb::arg("beta"), nb::arg("normalise"), nb::arg("order") = 0,
+           nb::arg("rank") = 0, nb::arg("world") = 0)
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__exit__", [](Sampler& sampler, const nb::args&) { sampler.close(); })
       .def_prop_ro("closed", &Sampler::closed)
@@ -141,6 +155,10 @@ void bind_sampler(nb::module_& module) {
            "windows. Blocks until the limiter admits them, up to `timeout` seconds; Ctrl-C\n"
            "interrupts it. Errors: TimedOut (nothing drawn), Busy (all batches are held), Closed,\n"
            "Dropped, InvalidArgument.")
+      .def("begin_epoch", &Sampler::begin_epoch, nb::arg("epoch"),
+           "order \"epoch\": begins epoch `epoch` and returns the rows of this rank's share. The\n"
+           "last batch may be shorter; then sample raises EpochOver. The first sample begins epoch\n"
+           "0 by itself. Errors: StateError (another order, or a table that is changing).")
       .def("stats", &Sampler::stats, "Counts since the sampler was opened.")
       .def("close", &Sampler::close,
            "Items drawn ahead return to the table, uncounted. Batches that are held stay valid.");

@@ -2,7 +2,9 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -25,9 +27,8 @@ constexpr uint64_t kHeavyBytes = 64 * 1024;
 // those who share it has gone.
 class WriterCore {
  public:
-  WriterCore(std::shared_ptr<Table> table, uint32_t lanes) : table_(std::move(table)) {
-    gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
-    options.lanes = lanes;
+  WriterCore(std::shared_ptr<Table> table, const gear_writer_options& options)
+      : table_(std::move(table)) {
     gear_table* raw_table = table_->raw();
     check(call_unlocked(client(), [&] { return gear_writer_open(raw_table, &options, &raw_); }));
     table_->add_child();
@@ -73,6 +74,21 @@ class Export {
   std::shared_ptr<WriterCore> core_;
 };
 
+gear_writer_options to_options(uint32_t lanes, const std::optional<std::vector<uint64_t>>& names,
+                               bool take_over, uint32_t autoreset) {
+  gear_writer_options options = GEAR_WRITER_OPTIONS_INIT;
+  options.lanes = lanes;
+  options.autoreset = autoreset;
+  options.take_over = take_over ? 1 : 0;
+  if (!names) return options;
+  if (names->size() != lanes) {
+    raise(GEAR_ESHAPE, "open writer: " + std::to_string(names->size()) + " names for " +
+                           std::to_string(lanes) + " lanes; give one for each");
+  }
+  options.lane_names = names->data();
+  return options;
+}
+
 gear_end to_end(const std::string& end) {
   if (end == "terminated") return GEAR_TERMINATED;
   if (end == "truncated") return GEAR_TRUNCATED;
@@ -83,9 +99,12 @@ gear_end to_end(const std::string& end) {
 // busy_ is set.
 class Writer {
  public:
-  Writer(std::shared_ptr<Table> table, uint32_t lanes)
-      : core_(std::make_shared<WriterCore>(std::move(table), lanes)),
+  Writer(std::shared_ptr<Table> table, uint32_t lanes,
+         const std::optional<std::vector<uint64_t>>& names, bool take_over, uint32_t autoreset)
+      : core_(std::make_shared<WriterCore>(std::move(table),
+                                           to_options(lanes, names, take_over, autoreset))),
         cells_(core_->table()),
+        final_cells_(core_->table()),
         lanes_(lanes == 0 ? 1 : lanes) {}
 
   uint32_t lanes() const { return lanes_; }
@@ -144,6 +163,41 @@ class Writer {
         });
     check_partly(status, timeout, done);
     return done;
+  }
+
+  void append_vector(nb::handle columns, nb::handle terminated, nb::handle truncated,
+                     nb::handle skip, nb::handle final, double timeout, const nb::kwargs& named) {
+    Use use(*this);
+    cells_.gather(columns, named, true);
+    final_cells_.gather(final, true);
+    check_lanes(cells_.lead());
+    if (final_cells_.size() > 0) check_lanes(final_cells_.lead());
+    const nb::object terminated_owner = optional_mask(terminated, "terminated");
+    const nb::object truncated_owner = optional_mask(truncated, "truncated");
+    const nb::object skip_owner = optional_mask(skip, "skip");
+    const uint8_t* skipped = bytes_of(skip_owner);
+    dealt_with_.assign(lanes_, 0);
+    if (skipped != nullptr) std::copy_n(skipped, lanes_, dealt_with_.begin());
+
+    gear_vector_step step = GEAR_VECTOR_STEP_INIT;
+    step.cells = cells_.data();
+    step.cell_count = static_cast<uint32_t>(cells_.size());
+    step.terminated = bytes_of(terminated_owner);
+    step.truncated = bytes_of(truncated_owner);
+    step.skip = dealt_with_.data();
+    step.final_cells = final_cells_.data();
+    step.final_cell_count = static_cast<uint32_t>(final_cells_.size());
+    size_t done = 0;
+    const int status =
+        try_then_wait(timeout, cells_.bytes() * lanes_ >= kHeavyBytes, [&](int64_t timeout_ns) {
+          uint32_t accepted = 0;
+          const int result = gear_writer_append_vector(raw_, &step, timeout_ns, &accepted);
+          // Leading lanes that have the step are left out of the next try.
+          std::fill_n(dealt_with_.begin(), accepted, uint8_t{1});
+          done = std::max<size_t>(done, accepted);
+          return result;
+        });
+    check_partly(status, timeout, done);
   }
 
   nb::dict reserve(uint32_t lane, double timeout) {
@@ -251,7 +305,10 @@ class Writer {
       scope_.emplace(writer.core_->client());
       writer.raw_ = writer.core_->raw();
     }
-    ~Use() { writer_.cells_.release(); }
+    ~Use() {
+      writer_.cells_.release();
+      writer_.final_cells_.release();
+    }
 
    private:
     Exclusive exclusive_;
@@ -266,6 +323,27 @@ class Writer {
                              " long, and the writer has " + std::to_string(lanes_) + " lanes");
     }
     return static_cast<const bool*>(array_data(mask));
+  }
+
+  void check_lanes(size_t extent) const {
+    if (extent == lanes_) return;
+    raise(GEAR_ESHAPE, "append vector: the leading axis is " + std::to_string(extent) +
+                           " long, and the writer has " + std::to_string(lanes_) + " lanes");
+  }
+
+  nb::object optional_mask(nb::handle mask, const char* what) const {
+    if (mask.is_none()) return nb::none();
+    nb::object array = mask_array(mask, what);
+    if (array_length(array) != lanes_) {
+      raise(GEAR_ESHAPE, std::string("append vector: ") + what + " is " +
+                             std::to_string(array_length(array)) + " long, and the writer has " +
+                             std::to_string(lanes_) + " lanes");
+    }
+    return array;
+  }
+
+  static const uint8_t* bytes_of(const nb::object& mask) {
+    return mask.is_none() ? nullptr : static_cast<const uint8_t*>(array_data(mask));
   }
 
   // Raises for every status but GEAR_OK; the exception tells how many steps were stored.
@@ -289,6 +367,8 @@ class Writer {
 
   std::shared_ptr<WriterCore> core_;  // null: closed
   CellSet cells_;
+  CellSet final_cells_;
+  std::vector<uint8_t> dealt_with_;  // scratch of append_vector
   uint32_t lanes_;
   bool busy_ = false;
   gear_writer* raw_ = nullptr;                       // core_'s, while a call runs
@@ -310,7 +390,10 @@ void bind_writer(nb::module_& module) {
       "Timeouts are in seconds; calls wait only for want of space, without the GIL, and Ctrl-C\n"
       "interrupts them. Errors of all: InvalidArgument (NoColumn, DtypeError, ShapeError, ...),\n"
       "StateError, TimedOut, Closed, Dropped, Disconnected. As a context manager it closes itself.")
-      .def(nb::init<std::shared_ptr<Table>, uint32_t>(), nb::arg("table"), nb::arg("lanes"))
+      .def(nb::init<std::shared_ptr<Table>, uint32_t, const std::optional<std::vector<uint64_t>>&,
+                    bool, uint32_t>(),
+           nb::arg("table"), nb::arg("lanes"), nb::arg("names") = nb::none(),
+           nb::arg("take_over") = false, nb::arg("autoreset") = 0)
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def("__exit__", [](Writer& writer, const nb::args&) { writer.close(); })
       .def_prop_ro("lanes", &Writer::lanes, "Lanes of this writer, numbered from 0.")
@@ -327,6 +410,17 @@ void bind_writer(nb::module_& module) {
            "Appends one step to every lane, as a vector environment yields them; arrays are\n"
            "[lanes, shape...]. mask, [lanes] bool, leaves lanes out. Returns the steps appended.\n"
            "An exception's `accepted` tells how many lanes, in order, had theirs stored.")
+      .def("append_vector", &Writer::append_vector, nb::arg("columns") = nb::none(), nb::kw_only(),
+           nb::arg("terminated") = nb::none(), nb::arg("truncated") = nb::none(),
+           nb::arg("skip") = nb::none(), nb::arg("final") = nb::none(),
+           nb::arg("timeout") = kTimeout, nb::arg("named"),
+           "Appends the step that a vector environment just took, in every lane, and ends the\n"
+           "episodes that are marked; arrays are [lanes, shape...], marks [lanes] bool.\n"
+           "Columns are what was shown before the actions were chosen, the actions and the\n"
+           "rewards. final, a dict, is what was shown after the last step, of lanes that end: the\n"
+           "step's observations, or with autoreset \"same_step\" info[\"final_obs\"]. With\n"
+           "\"next_step\" the call after an end carries no step for the lanes that ended. An\n"
+           "exception's `accepted` tells how many leading lanes were dealt with: skip those.")
       .def("reserve", &Writer::reserve, nb::arg("lane"), nb::kw_only(),
            nb::arg("timeout") = kTimeout,
            "Appends without a copy: {column: writable array}, the place in shared memory of the\n"

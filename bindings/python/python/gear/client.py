@@ -13,14 +13,17 @@ from gear._gear import Sampler, Writer
 from gear.info import ItemsResult, ServerInfo, TableInfo, TableStats
 from gear.options import (
     ANCHORS,
+    AUTORESETS,
     ITEMS,
     MEMORIES,
     MODES,
     NORMALISES,
+    ORDERS,
     SELECTORS,
     STATES,
     WANTS,
     Anchor,
+    Autoreset,
     Column,
     ColumnLike,
     Items,
@@ -28,6 +31,7 @@ from gear.options import (
     Memory,
     Mode,
     Normalise,
+    Order,
     Selector,
     Want,
     Window,
@@ -240,10 +244,27 @@ class Table:
         raw = self._raw.stats()
         return TableStats(**{**raw, "state": STATES[raw["state"]]})
 
-    def writer(self, lanes: int = 1) -> Writer:
+    def writer(
+        self,
+        lanes: int = 1,
+        *,
+        names: Iterable[int] | None = None,
+        take_over: bool = False,
+        autoreset: Autoreset = "disabled",
+    ) -> Writer:
         """Opens a writer with `lanes` streams of steps of its own, one per environment.
-        Errors: ResourceError (lanes_max), Closed, Dropped."""
-        return Writer(self._raw, lanes)
+
+        names: one a lane, that outlive the writer; a name is open once in a table. take_over: a
+        name that is open elsewhere changes hands: its episode ends as truncated, and its former
+        writer is told (Stale).
+        autoreset: the style of the vector environment whose steps `Writer.append_vector` gets.
+
+        Errors: ResourceError (lanes_max, or a name that is open), InvalidArgument, Closed, Dropped.
+        """
+        given = None if names is None else [int(name) for name in names]
+        return Writer(
+            self._raw, lanes, given, take_over, code(AUTORESETS, autoreset, "autoreset")
+        )
 
     def sampler(
         self,
@@ -258,6 +279,9 @@ class Table:
         rows_min: int = 0,
         beta: float = 0.0,
         normalise: Normalise = "batch",
+        order: Order = "selector",
+        rank: int = 0,
+        world: int = 1,
     ) -> Sampler:
         """Opens a sampler.
 
@@ -271,6 +295,9 @@ class Table:
         rows_min: when the timeout ends, a batch of at least so many rows is handed out.
         beta: weights are (N * P(i)) ** -beta, divided by the batch's largest unless
         normalise="none". 0 makes all of them 1.
+        order: "epoch": without replacement over a table that does not change, each item (or each
+        step of each, with anchor="every_step") once an epoch, in an order that follows from seed
+        and epoch, split among `world` readers of which this is `rank`.
 
         Errors: NoColumn, InvalidArgument, Unsupported (direct, where the table does not allow it).
         """
@@ -286,6 +313,9 @@ class Table:
             rows_min=rows_min,
             beta=beta,
             normalise=code(NORMALISES, normalise, "normalise"),
+            order=code(ORDERS, order, "order"),
+            rank=rank,
+            world=world,
         )
 
     def update_priorities(

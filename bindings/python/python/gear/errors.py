@@ -64,6 +64,10 @@ class Busy(StateError):
     """EBUSY: every batch of the sampler is held; release one, and let go of its arrays."""
 
 
+class EpochOver(StateError):
+    """EEPOCH: this rank had all its rows of the epoch; Sampler.begin_epoch begins another."""
+
+
 class ResourceError(Error):
     """3xx: something ran out. Itself: file descriptors, limits, locked memory."""
 
@@ -118,6 +122,7 @@ _OF_STATUS: dict[int, type[Error]] = {
     -203: Dropped,
     -204: Stale,
     -206: Busy,
+    -207: EpochOver,
     -300: NoMemory,
     -301: NoSpace,
     -400: NoServer,

@@ -22,7 +22,9 @@ Want = Literal["no", "try", "required"]
 Pad = Literal["none", "left", "right"]
 Fill = Literal["zero", "edge"]
 Mode = Literal["auto", "direct", "leased"]
-Anchor = Literal["auto", "first", "random_start", "random_step"]
+Anchor = Literal["auto", "first", "random_start", "random_step", "every_step"]
+Order = Literal["selector", "epoch"]
+Autoreset = Literal["disabled", "next_step", "same_step"]
 Normalise = Literal["batch", "none"]
 
 ITEMS = ("step", "episode", "sequence", "explicit")
@@ -32,7 +34,9 @@ WANTS = ("no", "try", "required")
 PADS = ("none", "left", "right")
 FILLS = ("zero", "edge")
 MODES = ("auto", "direct", "leased")
-ANCHORS = ("auto", "first", "random_start", "random_step")
+ANCHORS = ("auto", "first", "random_start", "random_step", "every_step")
+ORDERS = ("selector", "epoch")
+AUTORESETS = ("disabled", "next_step", "same_step")
 NORMALISES = ("batch", "none")
 STATES = ("", "open", "closed", "dropped")
 
