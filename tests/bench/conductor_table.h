@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "base/rng.h"
 #include "bench/harness.h"
@@ -15,7 +16,8 @@ namespace gear::bench {
 
 // `items` step items of one column of row_bytes (u8, or one element of another dtype), in one lane, priorities uniform over (0.01, 1.01).
 inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint64_t row_bytes,
-                                         uint32_t dtype = GEAR_U8) {
+                                         uint32_t dtype = GEAR_U8,
+                                         const std::vector<layout::SelectorSpec>& named = {}) {
   layout::TableCreateRequest request{};
   snprintf(request.name, sizeof request.name, "bench");
   request.capacity_items = items;
@@ -23,12 +25,13 @@ inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint6
   request.sampler = sampler;
   request.lanes_max = 1;
   request.numa_node = -1;
+  request.selector_count = static_cast<uint32_t>(named.size());
   layout::ColumnSpec column{};
   snprintf(column.name, sizeof column.name, "row");
   column.dtype = dtype;
   column.rank = dtype == GEAR_U8 ? 1 : 0;
   column.shape[0] = static_cast<int64_t>(row_bytes);
-  Result<Geometry> geometry = plan_geometry(request, &column);
+  Result<Geometry> geometry = plan_geometry(request, &column, named.data());
   must(geometry.status().code(), "plan");
   Result<std::unique_ptr<Table>> made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
   must(made.status().code(), "create");

@@ -41,6 +41,8 @@ class BareSumTree {
     return node;
   }
 
+  double probability(uint64_t leaf) const { return levels_[0][leaf] / total_; }
+
  private:
   static constexpr uint64_t kFanOut = layout::kSumTreeFanOut;
   double sum(size_t level, uint64_t parent) const {

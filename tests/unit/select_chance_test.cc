@@ -61,15 +61,16 @@ TEST(Recency, StaysExactOverManyScalingsAndWithEveryTenthDeleted) {
   layout::IndexRecord record = record_of(GEAR_SELECT_RECENCY);
   record.half_life = 8;
   SelectIndex index(record, kSlots);
-  // 3000 half-lives: six scalings and more.
-  for (uint32_t i = 0; i < 24'037; ++i) {
+  // 3000 half-lives: six scalings, the last of them 22 insertions before the end.
+  constexpr uint32_t kInsertions = 24'600;
+  for (uint32_t i = 0; i < kInsertions; ++i) {
     if (i >= kSlots) index->remove(i % kSlots);
     index->insert(i % kSlots, 0);
   }
   std::vector<double> probability(kSlots, 0);
   double sum = 0;
   for (uint32_t age = 0; age < kSlots; ++age) {
-    uint32_t slot = (24'036 - age) % kSlots;
+    uint32_t slot = (kInsertions - 1 - age) % kSlots;
     if (slot % 10 == 0) {
       index->remove(slot);
     } else {

@@ -107,7 +107,7 @@ class SmallTable {
   // Of the next draw, which is taken; -1 when there is none.
   double draw(uint32_t index) {
     Drawn drawn;
-    if (!table_->draw(index, rng_, &drawn)) return -1;
+    if (!table_->draw(index, rng_, {}, &drawn)) return -1;
     table_->take(drawn);
     table_->unpin(drawn.pin);
     return drawn.record.priority;
@@ -251,7 +251,7 @@ void expect_each_once(SmallTable& table, uint32_t index, size_t items) {
   Rng rng(5);
   std::vector<Drawn> drawn;
   std::vector<double> seen;
-  for (Drawn one; table->draw(index, rng, &one);) {
+  for (Drawn one; table->draw(index, rng, {}, &one);) {
     ASSERT_TRUE(table->set_aside(index, one));
     drawn.push_back(one);
     seen.push_back(one.record.priority);
