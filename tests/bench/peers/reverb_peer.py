@@ -10,6 +10,7 @@ a copy. Reverb compresses every chunk (this cannot be turned off).
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -20,11 +21,9 @@ import peer
 import reverb
 import tensorflow as tf
 from rows import ALPHA, STACK, STEPS, Work
-from importlib.metadata import version
 
 _TABLE = "work"
-_RUNS = {"frame": STACK, "window": STEPS}
-_CHUNKS = {"frame": STACK, "window": STEPS}
+_RUNS = {"frame": STACK, "window": STEPS}  # steps of an item, and of a chunk: shorter chunks are slower
 _IN_FLIGHT_BATCHES = 4
 _FLUSH_EVERY = 64  # items on their way at most, a writer
 
@@ -75,7 +74,7 @@ class RunWriter(peer.Writer):
         self._run = _RUNS[work.data]
         self._writer = reverb.Client(address).trajectory_writer(num_keep_alive_refs=2 * self._run)
         for name in data.columns(work):
-            self._writer.configure((name,), num_keep_alive_refs=2 * self._run, max_chunk_length=_CHUNKS[work.data])
+            self._writer.configure((name,), num_keep_alive_refs=2 * self._run, max_chunk_length=self._run)
 
     def fill(self, work: Work) -> None:
         frames = work.data == "frame"
