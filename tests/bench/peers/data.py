@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,7 +66,12 @@ def episodes(work: Work) -> Iterator[Columns]:
 
 def payload_chunks(work: Work, writer: int) -> list[np.ndarray]:
     """Chunks [chunk, floats] of random, so incompressible, payloads. The first and the last number of
-    a payload are equal and its own, so that a torn one shows."""
+    a payload are equal and its own, so that a torn one shows. Made once a process."""
+    return _chunks(dataclasses.replace(work, steps=0), writer)
+
+
+@functools.cache
+def _chunks(work: Work, writer: int) -> list[np.ndarray]:
     rng = np.random.default_rng(writer + 1)
     count = max(2, min(64, 32_000_000 // (work.chunk * work.item_bytes)))
     chunks = []

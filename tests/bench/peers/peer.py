@@ -208,6 +208,9 @@ class Driver:
         self._system.open(self._work)
         self._writers = max(self._work.writers, default=0 if self._system.fills_itself(self._work) else 1)
         if not self._kind.writers_first:
+            for number in range(self._writers):  # made here, so that forked writers share them
+                if self._work.writers:
+                    data.payload_chunks(self._work, number)
             self._crew = Crew(self._kind, self._writers, self._system.address())
         address = self._system.address() if self._kind.writers_first else None
         self._crew.ask(self._writers, "open", self._work, address)
