@@ -2,7 +2,8 @@
 
 Best configuration: steps are stored once and a window makes stacks, windows and next observations, so
 every row is one or few contiguous copies; frames are one window of five, of which the learner takes
-[:, :4] and [:, 1:]. Batches are numpy arrays in the sampler's own memory, valid until released, so
+[:, :4] and [:, 1:]. The table is told how far its windows reach and how many lanes there are, for it keeps
+blocks for both. Batches are numpy arrays in the sampler's own memory, valid until released, so
 nothing is copied again.
 """
 
@@ -83,6 +84,8 @@ class Gear(peer.System):
             options = {"sampler": "prioritized", "priority_alpha": ALPHA}
         if work.data == "window":
             options = {"items": "sequence", "item_length": STEPS, "item_period": 1, "capacity_steps": work.steps}
+        options["window_before_max"] = STACK - 2 if work.data == "frame" else 1
+        options["window_after_max"] = 1
         self._client = gear.connect(self._endpoint)
         self._table = self._client.create_table(
             _NAME, data.columns(work), work.steps, lanes_max=peer.WRITERS_MAX, **options
