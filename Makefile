@@ -1,4 +1,4 @@
-# Verbs only; CMake does the work. Variables: PRESET PREFIX DESTDIR JOBS DEMO_ARGS CTEST_ARGS BENCH_QUICK
+# Verbs only; CMake does the work. Variables: PRESET PREFIX DESTDIR JOBS DEMO_ARGS CTEST_ARGS BENCH_QUICK PEERS_ARGS
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -6,7 +6,7 @@ JOBS ?= 2
 BUILD := build/$(PRESET)
 CTEST := ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_ARGS)
 
-.PHONY: help setup build demo check check-fast bench sanitize install format clean abi-baseline
+.PHONY: help setup build demo check check-fast bench bench-peers sanitize install format clean abi-baseline
 .DEFAULT_GOAL := help
 
 help: ## Print this list
@@ -35,6 +35,10 @@ check-fast: setup build ## The tests that take seconds
 bench: setup build ## Measure every row against its baseline (BENCH_QUICK=1: under 40 s)
 	@mkdir -p build/bench
 	@$(BUILD)/gear_bench
+
+bench-peers: setup build ## Measure GEAR against Reverb, cpprb and TorchRL (PEERS_SECONDS PEERS_REPEATS PEERS_ARGS)
+	@scripts/python_env.sh
+	@scripts/bench_peers.sh $(PEERS_ARGS)
 
 sanitize: setup ## Tests under address, undefined and thread sanitizers
 	@scripts/sanitize.sh $(JOBS)
