@@ -140,7 +140,7 @@ class CommandLine {
         app->add_option("NAME", invocation_.names, several ? "Names of tables" : "Name of the table")
             ->required()
             ->type_name("");
-    if (!several) names->expected(1);
+    if (!several) names->expected(1)->allow_extra_args(false);
     return app;
   }
 

@@ -226,7 +226,7 @@ def selector_faults(place):
     assert_fault(place, head + '{name="a", alpha=0.5, kind="recency"}]\n', 2, 31,
                  "recency takes half_life")
     assert_fault(place, head + '{name="a", kind="recency", half_life=[]}]\n', 2, 51, "10k")
-    assert_fault(place, head + '{name="a", kind="mixture"}]\n', 2, 31, "table's sampler")
+    assert_fault(place, head + '{name="a", kind="mixture"}]\n', 2, 30, "table's sampler")
     assert_fault(place, head + '{kind="fifo"}]\n', 2, 14, "name")
     assert_fault(place, head + '{name="a"}]\n', 2, 14, '"a" has no kind')
 

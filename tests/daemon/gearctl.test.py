@@ -420,17 +420,17 @@ def drop_group(place):
     server = place.serve()
     small(server, "t")
     with libgear.Peer(server.endpoint, "t") as peer:
-        for name in ("a", "b", "c"):
+        for name in ("a", "b", "c", "d"):
             peer.consumer(name)
         answer = server.gearctl("table", "drop-group", "t", "b")
         assert_equal((answer.returncode, answer.stdout),
                      (harness.OK, 'dropped group "b" of table "t"\n'))
         assert_equal(server.json("table", "drop-group", "t", "a"), {"table": "t", "dropped": ["a"]})
         left = server.json("table", "groups", "t")["groups"]
-        assert_equal([group["name"] for group in left], ["c"])
+        assert_equal([group["name"] for group in left], ["c", "d"])
         assert_fails(server.gearctl("table", "drop-group", "t", "b"), harness.FAILURE,
                      "GEAR_ENOTFOUND", '"b"')
-        assert_equal(server.json("table", "drop-group", "t", "c")["dropped"], ["c"])
+        assert_equal(server.json("table", "drop-group", "t", "c", "d")["dropped"], ["c", "d"])
     assert_equal(server.json("table", "groups", "t")["groups"], [])
 
 
