@@ -21,8 +21,8 @@ struct ColumnSpec {
   bool optional = false;  // a step may come without it; not with per_episode
 };
 
-// "reward:f32", "obs:u8:84x84x4", "goal:f32:8:episode", "reply:i32:optional", "blob:bytes16:2". A name may hold colons:
-// what follows the last ones is dtype and shape.
+// "reward:f32", "obs:u8:84x84x4", "goal:f32:8:episode", "reply:i32:optional", "blob:bytes16:2". A
+// name may hold colons: what follows the last ones is dtype and shape.
 Parsed<ColumnSpec> parse_column(const std::string& text);
 
 // "f32", or "bytes16" with the bytes an element; sets dtype and element_bytes.

@@ -18,10 +18,14 @@ constexpr char kForm[] =
 // The keys of a kind's parameters, in the order of the text form.
 std::vector<std::string> parameters_of(uint32_t selector) {
   switch (selector) {
-    case GEAR_SELECT_PRIORITIZED: return {"alpha", "epsilon"};
-    case GEAR_SELECT_RECENCY: return {"half_life"};
-    case GEAR_SELECT_TOP_K: return {"top_k"};
-    default: return {};
+    case GEAR_SELECT_PRIORITIZED:
+      return {"alpha", "epsilon"};
+    case GEAR_SELECT_RECENCY:
+      return {"half_life"};
+    case GEAR_SELECT_TOP_K:
+      return {"top_k"};
+    default:
+      return {};
   }
 }
 
@@ -30,7 +34,8 @@ std::optional<Fault> set_kind(SelectorSpec* spec, const std::string& text) {
   if (!value.ok()) return Fault{value.fault_text()};
   if (value.value() == GEAR_SELECT_MIXTURE) {
     return Fault{
-        "\"mixture\" draws from named selectors and is none itself; give it as the table's sampler"};
+        "\"mixture\" draws from named selectors and is none itself; give it as the table's "
+        "sampler"};
   }
   spec->options.selector = value.value();
   return std::nullopt;
@@ -143,7 +148,8 @@ Parsed<SelectorSpec> parse_selector(const std::string& text) {
   spec.name = parts[0];
   std::vector<std::string> keys = {"kind", "proportion"};
   for (size_t i = 1; i < parts.size(); ++i) {
-    if (i > keys.size()) return Fault{which + "\"" + parts[i] + "\" is too much; " + what_it_takes(spec)};
+    if (i > keys.size())
+      return Fault{which + "\"" + parts[i] + "\" is too much; " + what_it_takes(spec)};
     const std::string& key = keys[i - 1];
     const std::optional<Fault> fault = set_selector_field(&spec, key, parts[i]);
     if (fault) return Fault{which + key + " " + fault->text};

@@ -130,11 +130,11 @@ const std::vector<TableField>& table_fields() {
       {"short_episodes", ValueKind::kWord, "one|none",
        "items of an episode shorter than a sequence (default one)",
        set_name<&Options::short_episodes, short_episode_names>},
-      {"sampler", ValueKind::kWord, "SELECTOR", 
+      {"sampler", ValueKind::kWord, "SELECTOR",
        "uniform | fifo | lifo | prioritized | max_heap | min_heap | top_k | recency | mixture "
        "(default uniform)",
        set_name<&Options::sampler, selector_names>},
-      {"remover", ValueKind::kWord, "SELECTOR", 
+      {"remover", ValueKind::kWord, "SELECTOR",
        "fifo | lifo | uniform | prioritized | max_heap | min_heap (default fifo)",
        set_name<&Options::remover, selector_names>},
       {"priority_alpha", ValueKind::kReal, "A", "prioritized: exponent (default 0.6)",
@@ -214,8 +214,10 @@ std::optional<Fault> finish_table(TableSpec* spec) {
   const bool limited = options.limiter.samples_per_insert != 0 || options.limiter.min_size != 0;
   if (options.sampler != 0 || options.remover != 0 || options.max_times_sampled != 0 || limited) {
     const std::string key = spec->queue != 0 ? "queue" : "stack";
-    return Fault{key + " sets sampler, remover, limiter and max_times_sampled; leave them out, or "
-                       "leave out " + key};
+    return Fault{key +
+                 " sets sampler, remover, limiter and max_times_sampled; leave them out, or "
+                 "leave out " +
+                 key};
   }
   const uint64_t capacity_items = options.capacity_items;
   const auto declare = spec->queue != 0 ? gear_table_options_queue : gear_table_options_stack;

@@ -19,9 +19,11 @@ constexpr char kFooter[] =
     "Exit status: 0 done; 1 refused, or doctor found a fail; 2 command line; 3 no server.";
 
 constexpr char kCreateFooter[] =
-    "A column is name:dtype[:shape][:episode], or [:optional] at its end; dtypes are bool u8 i8 u16 "
+    "A column is name:dtype[:shape][:episode], or [:optional] at its end; dtypes are bool u8 i8 "
+    "u16 "
     "i16 u32\n"
-    "i32 u64 i64 f16 bf16 f32 f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s). A "
+    "i32 u64 i64 f16 bf16 f32 f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s). "
+    "A "
     "limiter is\n"
     "min_size:N, ratio:SAMPLES_PER_INSERT:MIN_SIZE:ERROR or "
     "bounds:SAMPLES_PER_INSERT:MIN_SIZE:MIN_DIFF:MAX_DIFF.\n"
@@ -39,8 +41,10 @@ constexpr char kCreateFooter[] =
 class CommandLine {
  public:
   CommandLine()
-      : app_("gearctl looks at a running geard, makes, changes and removes tables, and checks the machine.",
-             "gearctl") {
+      : app_(
+            "gearctl looks at a running geard, makes, changes and removes tables, and checks the "
+            "machine.",
+            "gearctl") {
     app_.footer(kFooter);
     app_.set_version_flag("--version", std::string("gearctl ") + GEAR_BUILD_VERSION,
                           "Print the version and exit");
@@ -51,7 +55,8 @@ class CommandLine {
     add(app_, "status", "The server and its tables", Command::kStatus);
     add(app_, "doctor", "Whether this machine has what GEAR needs, and what to do",
         Command::kDoctor);
-    CLI::App* table = app_.add_subcommand("table", "Make, list, describe, change and remove tables");
+    CLI::App* table =
+        app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);
     table->fallthrough();
     declare_create(*table);
@@ -66,7 +71,8 @@ class CommandLine {
     declare_set(*table);
     declare_named(*table, "groups", "The consumer groups of a table: who lags, what is in flight",
                   Command::kTableGroups);
-    declare_named(*table, "drop-group", "Remove consumer groups of a table: their samplers are told",
+    declare_named(*table, "drop-group",
+                  "Remove consumer groups of a table: their samplers are told",
                   Command::kTableDropGroup)
         ->add_option("GROUP", invocation_.groups, "Names of groups")
         ->required()
@@ -133,13 +139,13 @@ class CommandLine {
   }
 
   CLI::App* declare_named(CLI::App& parent, const std::string& name, const std::string& help,
-                     Command command) {
+                          Command command) {
     const bool several = command == Command::kTableRemove;
     CLI::App* app = add(parent, name, help, command);
-    CLI::Option* names =
-        app->add_option("NAME", invocation_.names, several ? "Names of tables" : "Name of the table")
-            ->required()
-            ->type_name("");
+    CLI::Option* names = app->add_option("NAME", invocation_.names,
+                                         several ? "Names of tables" : "Name of the table")
+                             ->required()
+                             ->type_name("");
     if (!several) names->expected(1)->allow_extra_args(false);
     return app;
   }

@@ -32,9 +32,9 @@ struct Invocation {
   Command command = Command::kStatus;
   std::string endpoint;  // "" is the default
   bool json = false;
-  TableSpec spec;                  // create
-  TableChange change;              // set
-  std::vector<std::string> names;  // tables: describe, rm, handle, set, groups, drop-group
+  TableSpec spec;                   // create
+  TableChange change;               // set
+  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group
   std::vector<std::string> groups;  // drop-group
 };
 

@@ -8,8 +8,8 @@
 
 namespace gear::daemon {
 
-// {"table", "groups": [{"name", "consumers", "lag", ...}]}, in order of creation. A group dropped meanwhile is left
-// out.
+// {"table", "groups": [{"name", "consumers", "lag", ...}]}, in order of creation. A group dropped
+// meanwhile is left out.
 Json list_groups(gear_table* table, const std::string& name);
 std::string render_groups(const Json& list);
 

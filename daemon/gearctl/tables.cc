@@ -94,8 +94,7 @@ std::string render_limiter(const Json& limiter) {
 }
 
 std::string render_holding(const Json& d) {
-  const std::string limit =
-      d["capacity_bytes"] == 0 ? "" : " of " + bytes(d["capacity_bytes"]);
+  const std::string limit = d["capacity_bytes"] == 0 ? "" : " of " + bytes(d["capacity_bytes"]);
   return number(d["stats"]["items"]) + " of " + number(d["capacity_items"]) + " items, " +
          bytes(d["stats"]["bytes"]) + limit + "; room for " + number(d["capacity_steps"]) +
          " steps";
@@ -110,7 +109,8 @@ std::string render_sampler(const Json& d) {
   if (sampler == "recency") text += ", half-life " + number(d["half_life"]);
   if (sampler == "top_k") text += ", k " + number(d["top_k"]);
   if (d["selector_count"] != 0) text += "; " + number(d["selector_count"]) + " named beside it";
-  if (d["new_priority"] == "table_max") text += "; new items take the largest priority in the table";
+  if (d["new_priority"] == "table_max")
+    text += "; new items take the largest priority in the table";
   if (d["table_weights"].get<bool>()) text += "; table weights kept";
   return text + (d["direct"].get<bool>() ? "; direct" : "; leased");
 }

@@ -58,11 +58,16 @@ class Reader {
 
 const char* wanted_by(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kWord: return "a string";
-    case ValueKind::kCount: return "a whole number, or a string such as \"100k\"";
-    case ValueKind::kReal: return "a number";
-    case ValueKind::kAmount: return "a number, or a string such as \"10k\"";
-    case ValueKind::kSwitch: return "true or false, or \"yes\" or \"no\"";
+    case ValueKind::kWord:
+      return "a string";
+    case ValueKind::kCount:
+      return "a whole number, or a string such as \"100k\"";
+    case ValueKind::kReal:
+      return "a number";
+    case ValueKind::kAmount:
+      return "a number, or a string such as \"10k\"";
+    case ValueKind::kSwitch:
+      return "true or false, or \"yes\" or \"no\"";
   }
   return "of another type";
 }

@@ -47,10 +47,10 @@ TEST(SelectorSpec, AlphaZeroIsZeroAndNotTheDefault) {
 }
 
 TEST(SelectorSpec, OtherFormsAreRefusedWithTheTextAndTheForm) {
-  for (const char* text : {"", "newest", ":lifo", "newest:", "newest:lifo:", "newest:lifo:x",
-                           "newest:lifo:-1", "newest:lifo:nan", "recent:recency:1:0",
-                           "recent:recency:1:-5", "recent:recency:1:long", "best:top_k:1:0",
-                           "best:top_k:1:4294967296", "hard:prioritized:1:-1"}) {
+  for (const char* text :
+       {"", "newest", ":lifo", "newest:", "newest:lifo:", "newest:lifo:x", "newest:lifo:-1",
+        "newest:lifo:nan", "recent:recency:1:0", "recent:recency:1:-5", "recent:recency:1:long",
+        "best:top_k:1:0", "best:top_k:1:4294967296", "hard:prioritized:1:-1"}) {
     expect_fault(text, {"\"" + std::string(text) + "\""});
   }
   expect_fault("newest", {"NAME:KIND"});
