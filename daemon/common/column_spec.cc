@@ -8,7 +8,9 @@
 namespace gear::daemon {
 namespace {
 
-constexpr char kForm[] = "give name:dtype[:shape][:episode], such as reward:f32 or obs:u8:84x84x4";
+constexpr char kForm[] =
+    "give name:dtype[:shape][:episode], or [:optional] at its end, such as reward:f32 or "
+    "obs:u8:84x84x4";
 
 // Takes the last part off `text` and returns it; "" and false where no colon is left.
 bool take_last(std::string* text, std::string* part) {
@@ -71,8 +73,15 @@ Parsed<ColumnSpec> parse_column(const std::string& text) {
   std::string name = text;
   std::string part;
   if (!take_last(&name, &part)) return form;
-  const bool per_episode = part == "episode";
-  if (per_episode && !take_last(&name, &part)) return form;
+  bool per_episode = false;
+  bool optional = false;
+  while (part == "episode" || part == "optional") {
+    (part == "episode" ? per_episode : optional) = true;
+    if (!take_last(&name, &part)) return form;
+  }
+  if (per_episode && optional) {
+    return Fault{"column \"" + text + "\": " + kPerEpisodeOrOptional};
+  }
 
   std::string shape_text;
   Parsed<ColumnSpec> dtype = parse_dtype(part);
@@ -92,6 +101,7 @@ Parsed<ColumnSpec> parse_column(const std::string& text) {
   column.name = name;
   column.shape = shape.value();
   column.per_episode = per_episode;
+  column.optional = optional;
   return column;
 }
 

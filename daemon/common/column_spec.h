@@ -1,4 +1,4 @@
-// A column of a table that is to be made, as "name:dtype[:shape][:episode]".
+// A column of a table that is to be made, as "name:dtype[:shape][:episode|:optional]".
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,20 @@
 
 namespace gear::daemon {
 
+inline constexpr char kPerEpisodeOrOptional[] =
+    "is per episode and optional; only a column per step can be optional, leave out one of the two";
+
 struct ColumnSpec {
   std::string name;
   uint32_t dtype = 0;          // gear_dtype
   uint32_t element_bytes = 0;  // GEAR_BYTES only
   std::vector<int64_t> shape;
   bool per_episode = false;
+  bool optional = false;  // a step may come without it; not with per_episode
 };
 
-// "reward:f32", "obs:u8:84x84x4", "goal:f32:8:episode", "blob:bytes16:2". A name may hold colons:
-// what follows the last ones is dtype and shape.
+// "reward:f32", "obs:u8:84x84x4", "goal:f32:8:episode", "reply:i32:optional", "blob:bytes16:2". A
+// name may hold colons: what follows the last ones is dtype and shape.
 Parsed<ColumnSpec> parse_column(const std::string& text);
 
 // "f32", or "bytes16" with the bytes an element; sets dtype and element_bytes.

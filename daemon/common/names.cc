@@ -17,7 +17,13 @@ const NameList& dtype_names() {
 const NameList& selector_names() {
   static const NameList list = {{"uniform", GEAR_SELECT_UNIFORM},
                                 {"fifo", GEAR_SELECT_FIFO},
-                                {"prioritized", GEAR_SELECT_PRIORITIZED}};
+                                {"prioritized", GEAR_SELECT_PRIORITIZED},
+                                {"lifo", GEAR_SELECT_LIFO},
+                                {"max_heap", GEAR_SELECT_MAX_HEAP},
+                                {"min_heap", GEAR_SELECT_MIN_HEAP},
+                                {"top_k", GEAR_SELECT_TOP_K},
+                                {"recency", GEAR_SELECT_RECENCY},
+                                {"mixture", GEAR_SELECT_MIXTURE}};
   return list;
 }
 
@@ -31,6 +37,17 @@ const NameList& item_policy_names() {
 
 const NameList& short_episode_names() {
   static const NameList list = {{"one", 0}, {"none", 1}};
+  return list;
+}
+
+const NameList& new_priority_names() {
+  static const NameList list = {{"lifetime_max", GEAR_NEW_PRIORITY_LIFETIME_MAX},
+                                {"table_max", GEAR_NEW_PRIORITY_TABLE_MAX}};
+  return list;
+}
+
+const NameList& yes_names() {
+  static const NameList list = {{"no", 0}, {"yes", 1}};
   return list;
 }
 

@@ -19,6 +19,8 @@ const NameList& dtype_names();
 const NameList& selector_names();
 const NameList& item_policy_names();
 const NameList& short_episode_names();
+const NameList& new_priority_names();
+const NameList& yes_names();
 const NameList& memory_names();
 const NameList& want_names();
 const NameList& table_state_names();

@@ -1,4 +1,5 @@
 // Parsed<T>: what a text given by the user means, or the words that say why it means nothing.
+// ValueKind: what such a text looks like.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,15 @@
 #include <utility>
 
 namespace gear::daemon {
+
+// What a field's value looks like: which TOML types it takes.
+enum class ValueKind {
+  kWord,    // a string
+  kCount,   // a whole number, or a string with a suffix ("100k")
+  kReal,    // a number
+  kAmount,  // a number, or a string with a suffix
+  kSwitch   // true, false, "yes" or "no"
+};
 
 struct Fault {
   std::string text;

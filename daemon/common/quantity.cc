@@ -94,6 +94,15 @@ Parsed<double> parse_real(const std::string& text) {
   return number;
 }
 
+Parsed<double> parse_amount(const std::string& text) {
+  const Parsed<double> real = parse_real(text);
+  if (real.ok()) return real;
+  const Parsed<uint64_t> count = parse_count(text);
+  if (count.ok()) return static_cast<double>(count.value());
+  return Fault{"\"" + text +
+               "\" is neither a finite number nor a count; give one such as 2.5 or 10k"};
+}
+
 std::string format_bytes(uint64_t bytes) {
   static const char* const kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   char text[32];

@@ -18,6 +18,9 @@ Parsed<int64_t> parse_duration_ns(const std::string& text);
 // A finite number, as "0.6" or "1e-3".
 Parsed<double> parse_real(const std::string& text);
 
+// A finite number, or a count with a suffix, as "2.5" or "10k".
+Parsed<double> parse_amount(const std::string& text);
+
 std::string format_bytes(uint64_t bytes);              // "64.0 MiB"
 std::string format_duration_ns(uint64_t duration_ns);  // "3 min 5 s"
 std::string format_real(double value);                 // shortest text that reads back the same

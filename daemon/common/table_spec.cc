@@ -5,21 +5,12 @@
 
 #include "common/names.h"
 #include "common/quantity.h"
+#include "common/split.h"
 
 namespace gear::daemon {
 namespace {
 
 using SetResult = std::optional<Fault>;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  size_t begin = 0;
-  for (size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + 1) {
-    parts.push_back(text.substr(begin, end - begin));
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
-}
 
 template <typename T>
 Parsed<T> parse_bounded(const std::string& text) {
@@ -84,12 +75,27 @@ SetResult set_limiter(TableSpec* spec, const std::string& text) {
   return std::nullopt;
 }
 
-SetResult set_queue(TableSpec* spec, const std::string& text) {
+template <uint64_t TableSpec::*Member>
+SetResult set_line(TableSpec* spec, const std::string& text) {
   const Parsed<uint64_t> capacity = parse_count(text);
   if (!capacity.ok()) return Fault{capacity.fault_text()};
-  if (capacity.value() == 0) return Fault{"a queue of 0 items; give at least 1"};
-  spec->queue = capacity.value();
+  if (capacity.value() == 0) return Fault{"of 0 items; give at least 1"};
+  spec->*Member = capacity.value();
   return std::nullopt;
+}
+
+SetResult set_half_life(TableSpec* spec, const std::string& text) {
+  const Parsed<double> half_life = parse_amount(text);
+  if (!half_life.ok()) return Fault{half_life.fault_text()};
+  if (half_life.value() <= 0) return Fault{text + "; give insertions, more than 0"};
+  spec->options.half_life = half_life.value();
+  return std::nullopt;
+}
+
+SetResult set_top_k(TableSpec* spec, const std::string& text) {
+  const SetResult fault = set_count<&gear_table_options::top_k>(spec, text);
+  if (!fault && spec->options.top_k == 0) return Fault{"0 items; give at least 1"};
+  return fault;
 }
 
 SetResult set_numa_node(TableSpec* spec, const std::string& text) {
@@ -124,21 +130,45 @@ const std::vector<TableField>& table_fields() {
       {"short_episodes", ValueKind::kWord, "one|none",
        "items of an episode shorter than a sequence (default one)",
        set_name<&Options::short_episodes, short_episode_names>},
-      {"sampler", ValueKind::kWord, "SELECTOR", "uniform | fifo | prioritized (default uniform)",
+      {"sampler", ValueKind::kWord, "SELECTOR",
+       "uniform | fifo | lifo | prioritized | max_heap | min_heap | top_k | recency | mixture "
+       "(default uniform)",
        set_name<&Options::sampler, selector_names>},
-      {"remover", ValueKind::kWord, "SELECTOR", "fifo | uniform (default fifo)",
+      {"remover", ValueKind::kWord, "SELECTOR",
+       "fifo | lifo | uniform | prioritized | max_heap | min_heap (default fifo)",
        set_name<&Options::remover, selector_names>},
       {"priority_alpha", ValueKind::kReal, "A", "prioritized: exponent (default 0.6)",
        set_priority_alpha},
       {"priority_epsilon", ValueKind::kReal, "E", "prioritized: added to each priority (default 0)",
        set_real<&Options::priority_epsilon>},
+      {"half_life", ValueKind::kAmount, "N",
+       "recency: insertions after which an item is half as likely", set_half_life},
+      {"top_k", ValueKind::kCount, "K", "top_k: how many items of largest priority are drawn",
+       set_top_k},
+      {"new_priority", ValueKind::kWord, "lifetime_max|table_max",
+       "priority of a new item: the largest ever seen, or now in the table (default lifetime_max)",
+       set_name<&Options::new_priority, new_priority_names>},
+      {"table_weights", ValueKind::kSwitch, "no|yes",
+       "keep what weights normalised by the table's largest need (default no)",
+       set_name<&Options::table_weights, yes_names>},
       {"max_times_sampled", ValueKind::kCount, "N",
        "the draw that reaches it removes the item (default 0: no limit)",
        set_count<&Options::max_times_sampled>},
       {"limiter", ValueKind::kWord, "LIMITER",
        "when draws and insertions wait (default min_size:1)", set_limiter},
       {"queue", ValueKind::kCount, "N", "a bounded FIFO queue of N items, each drawn once",
-       set_queue},
+       set_line<&TableSpec::queue>},
+      {"stack", ValueKind::kCount, "N", "a bounded stack of N items: the newest first, each once",
+       set_line<&TableSpec::stack>},
+      {"capacity_bytes", ValueKind::kCount, "BYTES",
+       "bytes of the steps of all items; the remover makes room beyond (default 0: no limit)",
+       set_count<&Options::capacity_bytes>},
+      {"versions", ValueKind::kSwitch, "no|yes",
+       "items carry the version of the policy that made them (default no)",
+       set_name<&Options::versions, yes_names>},
+      {"prompt_groups_max", ValueKind::kCount, "N",
+       "prompt groups that may be incomplete at one time (default 0: none)",
+       set_count<&Options::prompt_groups_max>},
       {"capacity_steps", ValueKind::kCount, "N",
        "steps stored (default what capacity_items items need)",
        set_count<&Options::capacity_steps>},
@@ -172,20 +202,27 @@ const std::vector<TableField>& table_fields() {
 }
 
 std::optional<Fault> finish_table(TableSpec* spec) {
-  if (spec->queue == 0) {
+  if (spec->queue != 0 && spec->stack != 0) {
+    return Fault{"a table is a queue or a stack; leave out one of the two"};
+  }
+  const uint64_t line = spec->queue + spec->stack;
+  if (line == 0) {
     if (spec->options.capacity_items == 0) return Fault{"capacity_items is missing; give a count"};
     return std::nullopt;
   }
   gear_table_options& options = spec->options;
   const bool limited = options.limiter.samples_per_insert != 0 || options.limiter.min_size != 0;
   if (options.sampler != 0 || options.remover != 0 || options.max_times_sampled != 0 || limited) {
-    return Fault{
-        "queue sets sampler, remover, limiter and max_times_sampled; leave them out, or leave out "
-        "queue"};
+    const std::string key = spec->queue != 0 ? "queue" : "stack";
+    return Fault{key +
+                 " sets sampler, remover, limiter and max_times_sampled; leave them out, or "
+                 "leave out " +
+                 key};
   }
   const uint64_t capacity_items = options.capacity_items;
-  if (gear_table_options_queue(spec->queue, &options) != GEAR_OK) return Fault{gear_last_error()};
-  options.capacity_items = capacity_items != 0 ? capacity_items : spec->queue;
+  const auto declare = spec->queue != 0 ? gear_table_options_queue : gear_table_options_stack;
+  if (declare(line, &options) != GEAR_OK) return Fault{gear_last_error()};
+  options.capacity_items = capacity_items != 0 ? capacity_items : line;
   return std::nullopt;
 }
 
@@ -196,15 +233,22 @@ TableRequest::TableRequest(const TableSpec& spec) : options_(spec.options) {
     options.name = column.name.c_str();
     options.rank = static_cast<uint32_t>(column.shape.size());
     options.element_bytes = column.element_bytes;
-    options.flags = column.per_episode ? GEAR_COLUMN_PER_EPISODE : 0;
+    options.flags = (column.per_episode ? GEAR_COLUMN_PER_EPISODE : 0) |
+                    (column.optional ? GEAR_COLUMN_OPTIONAL : 0);
     for (size_t axis = 0; axis < column.shape.size() && axis < GEAR_RANK_MAX; ++axis) {
       options.shape[axis] = column.shape[axis];
     }
     columns_.push_back(options);
   }
+  for (const SelectorSpec& selector : spec.selectors) {
+    selectors_.push_back(selector.options);
+    selectors_.back().name = selector.name.c_str();
+  }
   options_.name = spec.name.c_str();
   options_.columns = columns_.data();
   options_.column_count = static_cast<uint32_t>(columns_.size());
+  options_.selectors = selectors_.data();
+  options_.selector_count = static_cast<uint32_t>(selectors_.size());
 }
 
 Parsed<gear_rate_limiter> parse_limiter(const std::string& text) {

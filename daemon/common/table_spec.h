@@ -9,22 +9,18 @@
 
 #include "common/column_spec.h"
 #include "common/parsed.h"
+#include "common/selector_spec.h"
 #include "gear.h"
 
 namespace gear::daemon {
 
-// What a field's value looks like: which TOML types it takes.
-enum class ValueKind {
-  kWord,   // a string
-  kCount,  // a whole number, or a string with a suffix ("100k")
-  kReal    // a number
-};
-
 struct TableSpec {
   std::string name;
   std::vector<ColumnSpec> columns;
-  gear_table_options options = GEAR_TABLE_OPTIONS_INIT;  // but name and columns
+  std::vector<SelectorSpec> selectors;                   // the named ones
+  gear_table_options options = GEAR_TABLE_OPTIONS_INIT;  // but name, columns and selectors
   uint64_t queue = 0;                                    // 0: not declared a queue
+  uint64_t stack = 0;                                    // 0: not declared a stack
 };
 
 struct TableField {
@@ -35,10 +31,10 @@ struct TableField {
   std::optional<Fault> (*set)(TableSpec* spec, const std::string& text);
 };
 
-// All but name and columns, in the order of help.
+// All but name, columns and selectors, in the order of help.
 const std::vector<TableField>& table_fields();
 
-// Applies what depends on more than one field (queue); call it once all fields are set.
+// Applies what depends on more than one field (queue, stack); call it once all fields are set.
 std::optional<Fault> finish_table(TableSpec* spec);
 
 // The spec in the form of gear.h. Not copied, not moved: options point into it and into the spec,
@@ -53,6 +49,7 @@ class TableRequest {
 
  private:
   std::vector<gear_column_options> columns_;
+  std::vector<gear_selector_options> selectors_;
   gear_table_options options_;
 };
 

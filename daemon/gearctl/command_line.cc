@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/nearest.h"
+#include "common/quantity.h"
 #include "gearctl/session.h"
 
 namespace gear::daemon {
@@ -18,11 +19,17 @@ constexpr char kFooter[] =
     "Exit status: 0 done; 1 refused, or doctor found a fail; 2 command line; 3 no server.";
 
 constexpr char kCreateFooter[] =
-    "A column is name:dtype[:shape][:episode]; dtypes are bool u8 i8 u16 i16 u32 i32 u64 i64 f16 "
-    "bf16 f32\n"
-    "f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s). A limiter is min_size:N,\n"
-    "ratio:SAMPLES_PER_INSERT:MIN_SIZE:ERROR or "
+    "A column is name:dtype[:shape][:episode], or [:optional] at its end; dtypes are bool u8 i8 "
+    "u16 "
+    "i16 u32\n"
+    "i32 u64 i64 f16 bf16 f32 f64 c64 and bytesN. Counts take k M G (1000s) and Ki Mi Gi (1024s). "
+    "A "
+    "limiter is\n"
+    "min_size:N, ratio:SAMPLES_PER_INSERT:MIN_SIZE:ERROR or "
     "bounds:SAMPLES_PER_INSERT:MIN_SIZE:MIN_DIFF:MAX_DIFF.\n"
+    "A selector is NAME:KIND[:PROPORTION[:PARAMETER[:PARAMETER]]]; parameters are the half-life of "
+    "recency, the k\n"
+    "of top_k, alpha and epsilon of prioritized.\n"
     "\n"
     "  gearctl table create replay --column obs:u8:84x84 --column action:i64 --column reward:f32 "
     "\\\n"
@@ -34,8 +41,10 @@ constexpr char kCreateFooter[] =
 class CommandLine {
  public:
   CommandLine()
-      : app_("gearctl looks at a running geard, makes and removes tables, and checks the machine.",
-             "gearctl") {
+      : app_(
+            "gearctl looks at a running geard, makes, changes and removes tables, and checks the "
+            "machine.",
+            "gearctl") {
     app_.footer(kFooter);
     app_.set_version_flag("--version", std::string("gearctl ") + GEAR_BUILD_VERSION,
                           "Print the version and exit");
@@ -46,7 +55,8 @@ class CommandLine {
     add(app_, "status", "The server and its tables", Command::kStatus);
     add(app_, "doctor", "Whether this machine has what GEAR needs, and what to do",
         Command::kDoctor);
-    CLI::App* table = app_.add_subcommand("table", "Make, list, describe and remove tables");
+    CLI::App* table =
+        app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);
     table->fallthrough();
     declare_create(*table);
@@ -58,18 +68,39 @@ class CommandLine {
     declare_named(*table, "handle",
                   "Print a table's handle, by which any process attaches; it holds a secret",
                   Command::kTableHandle);
+    declare_set(*table);
+    declare_named(*table, "groups", "The consumer groups of a table: who lags, what is in flight",
+                  Command::kTableGroups);
+    declare_named(*table, "drop-group",
+                  "Remove consumer groups of a table: their samplers are told",
+                  Command::kTableDropGroup)
+        ->add_option("GROUP", invocation_.groups, "Names of groups")
+        ->required()
+        ->type_name("");
   }
 
   CLI::App& app() { return app_; }
 
   // "" or what is wrong with the values.
   std::string finish() {
-    if (invocation_.command != Command::kTableCreate) return "";
+    if (invocation_.command == Command::kTableSet) return finish_set();
+    return invocation_.command == Command::kTableCreate ? finish_create() : "";
+  }
+
+  Invocation& invocation() { return invocation_; }
+
+ private:
+  std::string finish_create() {
     TableSpec& spec = invocation_.spec;
     for (const std::string& text : columns_) {
       const Parsed<ColumnSpec> column = parse_column(text);
       if (!column.ok()) return "--column " + column.fault_text();
       spec.columns.push_back(column.value());
+    }
+    for (const std::string& text : selectors_) {
+      const Parsed<SelectorSpec> selector = parse_selector(text);
+      if (!selector.ok()) return "--selector: " + selector.fault_text();
+      spec.selectors.push_back(selector.value());
     }
     for (const TableField& field : table_fields()) {
       const std::string& text = values_[field.key];
@@ -81,9 +112,24 @@ class CommandLine {
     return fault ? fault->text : "";
   }
 
-  Invocation& invocation() { return invocation_; }
+  std::string finish_set() {
+    TableChange& change = invocation_.change;
+    if (new_limiter_.empty() && new_version_.empty()) {
+      return "table set has nothing to set; give --limiter LIMITER, --policy-version N, or both";
+    }
+    if (!new_limiter_.empty()) {
+      const Parsed<gear_rate_limiter> limiter = parse_limiter(new_limiter_);
+      if (!limiter.ok()) return "--limiter " + limiter.fault_text();
+      change.limiter = limiter.value();
+    }
+    if (!new_version_.empty()) {
+      const Parsed<uint64_t> version = parse_count(new_version_);
+      if (!version.ok()) return "--policy-version " + version.fault_text();
+      change.policy_version = version.value();
+    }
+    return "";
+  }
 
- private:
   CLI::App* add(CLI::App& parent, const std::string& name, const std::string& help,
                 Command command) {
     CLI::App* app = parent.add_subcommand(name, help);
@@ -92,13 +138,27 @@ class CommandLine {
     return app;
   }
 
-  void declare_named(CLI::App& parent, const std::string& name, const std::string& help,
-                     Command command) {
-    CLI::Option* names = add(parent, name, help, command)
-                             ->add_option("NAME", invocation_.names, "Names of tables")
+  CLI::App* declare_named(CLI::App& parent, const std::string& name, const std::string& help,
+                          Command command) {
+    const bool several = command == Command::kTableRemove;
+    CLI::App* app = add(parent, name, help, command);
+    CLI::Option* names = app->add_option("NAME", invocation_.names,
+                                         several ? "Names of tables" : "Name of the table")
                              ->required()
                              ->type_name("");
-    if (command != Command::kTableRemove) names->expected(1);
+    if (!several) names->expected(1)->allow_extra_args(false);
+    return app;
+  }
+
+  void declare_set(CLI::App& parent) {
+    CLI::App* app = declare_named(
+        parent, "set", "Change a table in use; who waits on it is looked at again at once",
+        Command::kTableSet);
+    app->add_option("--limiter", new_limiter_, "when draws and insertions wait; the counts go on")
+        ->type_name("LIMITER");
+    app->add_option("--policy-version", new_version_,
+                    "version that items are measured against; it never goes down")
+        ->type_name("N");
   }
 
   static std::string option_name(const TableField& field) {
@@ -115,6 +175,9 @@ class CommandLine {
         ->required()
         ->type_name("NAME:DTYPE[:SHAPE]")
         ->allow_extra_args(false);
+    app->add_option("--selector", selectors_, "A named selector; once for each, at most 4")
+        ->type_name("NAME:KIND[:PROPORTION[:PARAMETER..]]")
+        ->allow_extra_args(false);
     for (const TableField& field : table_fields()) {
       std::string names = option_name(field);
       if (names == "--capacity-items") names = "--capacity,--capacity-items";
@@ -125,6 +188,9 @@ class CommandLine {
   CLI::App app_;
   Invocation invocation_;
   std::vector<std::string> columns_;
+  std::vector<std::string> selectors_;
+  std::string new_limiter_;
+  std::string new_version_;
   std::map<std::string, std::string> values_;
 };
 

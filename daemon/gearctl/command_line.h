@@ -16,15 +16,26 @@ enum class Command {
   kTableList,
   kTableDescribe,
   kTableRemove,
-  kTableHandle
+  kTableHandle,
+  kTableSet,
+  kTableGroups,
+  kTableDropGroup
+};
+
+// What "table set" changes; at least one of them.
+struct TableChange {
+  std::optional<gear_rate_limiter> limiter;
+  std::optional<uint64_t> policy_version;
 };
 
 struct Invocation {
   Command command = Command::kStatus;
   std::string endpoint;  // "" is the default
   bool json = false;
-  TableSpec spec;                  // create
-  std::vector<std::string> names;  // describe, rm, handle
+  TableSpec spec;                   // create
+  TableChange change;               // set
+  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group
+  std::vector<std::string> groups;  // drop-group
 };
 
 // Where nothing is left to do (--help, or a fault, which it prints) returns nullopt and sets

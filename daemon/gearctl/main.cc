@@ -3,6 +3,7 @@
 
 #include "gearctl/command_line.h"
 #include "gearctl/doctor.h"
+#include "gearctl/groups.h"
 #include "gearctl/output.h"
 #include "gearctl/session.h"
 #include "gearctl/status.h"
@@ -39,10 +40,40 @@ Answer rendered(Json document, std::string (*render)(const Json&)) {
   return {std::move(document), std::move(text)};
 }
 
+Answer drop_groups(gear_client* client, const std::string& name,
+                   const std::vector<std::string>& groups) {
+  const Table table = open_table(client, name);
+  Answer answer;
+  answer.document["table"] = name;
+  answer.document["dropped"] = Json::array();
+  for (const std::string& group : groups) {
+    check(gear_group_drop(table.get(), group.c_str()));
+    answer.document["dropped"].push_back(group);
+    answer.text +=
+        "dropped group \"" + printable(group) + "\" of table \"" + printable(name) + "\"\n";
+  }
+  return answer;
+}
+
 Answer doctor(const std::string& endpoint) {
   Answer answer = rendered(examine(endpoint), render_doctor);
   if (answer.document["fail"] != 0) answer.exit_status = kExitFailure;
   return answer;
+}
+
+// The commands about one table that is there.
+Answer about_table(gear_client* client, const Invocation& invocation) {
+  const std::string& name = invocation.names[0];
+  if (invocation.command == Command::kTableHandle) return table_handle(client, name);
+  if (invocation.command == Command::kTableDropGroup) {
+    return drop_groups(client, name, invocation.groups);
+  }
+  const Table table = open_table(client, name);
+  if (invocation.command == Command::kTableGroups) {
+    return rendered(list_groups(table.get(), name), render_groups);
+  }
+  if (invocation.command == Command::kTableSet) change_table(table.get(), invocation.change);
+  return rendered(describe_table(table.get()), render_table);
 }
 
 Answer answer(const Invocation& invocation) {
@@ -53,15 +84,12 @@ Answer answer(const Invocation& invocation) {
       return rendered(create_table(client.get(), invocation.spec), render_table);
     case Command::kTableList:
       return rendered(list_tables(client.get()), render_tables);
-    case Command::kTableDescribe:
-      return rendered(describe_table(open_table(client.get(), invocation.names[0]).get()),
-                      render_table);
     case Command::kTableRemove:
       return remove_tables(client.get(), invocation.names);
-    case Command::kTableHandle:
-      return table_handle(client.get(), invocation.names[0]);
-    default:
+    case Command::kStatus:
       return rendered(server_status(client.get(), invocation.endpoint), render_status);
+    default:
+      return about_table(client.get(), invocation);
   }
 }
 

@@ -17,6 +17,7 @@ Json describe_column(const gear_table* table, uint32_t index) {
   column["element_bytes"] = info.element_bytes;
   column["shape"] = std::vector<int64_t>(info.shape, info.shape + info.rank);
   column["per_episode"] = (info.flags & GEAR_COLUMN_PER_EPISODE) != 0;
+  column["optional"] = (info.flags & GEAR_COLUMN_OPTIONAL) != 0;
   column["cell_bytes"] = info.cell_bytes;
   return column;
 }
@@ -49,6 +50,11 @@ Json describe_stats(const gear_table* table) {
   document["blocks_free"] = stats.blocks_free;
   document["lanes_open"] = stats.lanes_open;
   document["priority_max"] = stats.priority_max;
+  document["bytes"] = stats.bytes;
+  document["version"] = stats.version;
+  document["items_hidden"] = stats.items_hidden;
+  document["prompt_groups_dropped"] = stats.prompt_groups_dropped;
+  document["items_rejected"] = stats.items_rejected;
   return document;
 }
 
@@ -72,7 +78,9 @@ std::string render_columns(const Json& columns) {
     if (dtype == "bytes") dtype += number(column["element_bytes"]);
     table.add({printable(column["name"].get<std::string>()), dtype,
                format_shape(column["shape"].get<std::vector<int64_t>>()),
-               column["per_episode"].get<bool>() ? "episode" : "step",
+               column["per_episode"].get<bool>() ? "episode"
+               : column["optional"].get<bool>()  ? "step, optional"
+                                                 : "step",
                bytes(column["cell_bytes"])});
   }
   return table.text();
@@ -85,6 +93,38 @@ std::string render_limiter(const Json& limiter) {
        limiter["max_diff"].is_null() ? DBL_MAX : limiter["max_diff"].get<double>()});
 }
 
+std::string render_holding(const Json& d) {
+  const std::string limit = d["capacity_bytes"] == 0 ? "" : " of " + bytes(d["capacity_bytes"]);
+  return number(d["stats"]["items"]) + " of " + number(d["capacity_items"]) + " items, " +
+         bytes(d["stats"]["bytes"]) + limit + "; room for " + number(d["capacity_steps"]) +
+         " steps";
+}
+
+std::string render_sampler(const Json& d) {
+  const std::string sampler = d["sampler"].get<std::string>();
+  std::string text = sampler;
+  if (sampler == "prioritized") {
+    text += ", alpha " + number(d["priority_alpha"]) + ", epsilon " + number(d["priority_epsilon"]);
+  }
+  if (sampler == "recency") text += ", half-life " + number(d["half_life"]);
+  if (sampler == "top_k") text += ", k " + number(d["top_k"]);
+  if (d["selector_count"] != 0) text += "; " + number(d["selector_count"]) + " named beside it";
+  if (d["new_priority"] == "table_max")
+    text += "; new items take the largest priority in the table";
+  if (d["table_weights"].get<bool>()) text += "; table weights kept";
+  return text + (d["direct"].get<bool>() ? "; direct" : "; leased");
+}
+
+// Versions and prompt groups, where the table has them.
+void add_sharing(const Json& d, TextTable* facts) {
+  const Json& stats = d["stats"];
+  if (d["versions"].get<bool>()) facts->add({"policy version", number(stats["version"])});
+  if (d["prompt_groups_max"] == 0) return;
+  facts->add({"prompt groups", "at most " + number(d["prompt_groups_max"]) + " incomplete; " +
+                                   number(stats["items_hidden"]) + " items hidden, " +
+                                   number(stats["prompt_groups_dropped"]) + " groups dropped"});
+}
+
 }  // namespace
 
 Json describe_table(const gear_table* table) {
@@ -95,6 +135,7 @@ Json describe_table(const gear_table* table) {
   document["state"] = state_of(table);
   document["table_id"] = info.table_id;
   document["capacity_items"] = info.capacity_items;
+  document["capacity_bytes"] = info.capacity_bytes;
   document["capacity_steps"] = info.capacity_steps;
   document["episode_steps_max"] = info.episode_steps_max;
   document["items"] = name_of(item_policy_names(), info.item_policy);
@@ -105,6 +146,13 @@ Json describe_table(const gear_table* table) {
   document["remover"] = name_of(selector_names(), info.remover);
   document["priority_alpha"] = info.priority_alpha;
   document["priority_epsilon"] = info.priority_epsilon;
+  document["half_life"] = info.half_life;
+  document["top_k"] = info.top_k;
+  document["selector_count"] = info.selector_count;
+  document["new_priority"] = name_of(new_priority_names(), info.new_priority);
+  document["table_weights"] = info.table_weights != 0;
+  document["versions"] = info.versions != 0;
+  document["prompt_groups_max"] = info.prompt_groups_max;
   document["max_times_sampled"] = info.max_times_sampled;
   document["limiter"] = describe_limiter(info.limiter);
   document["direct"] = info.direct != 0;
@@ -160,27 +208,33 @@ Json create_table(gear_client* client, const TableSpec& spec) {
   return describe_table(Table(table).get());
 }
 
+void change_table(gear_table* table, const TableChange& change) {
+  gear_table_info info = GEAR_TABLE_INFO_INIT;
+  check(gear_table_describe(table, &info));
+  // Only a table without versions refuses one; ask it before the limiter is changed.
+  const bool version_first = change.policy_version.has_value() && info.versions == 0;
+  if (version_first) check(gear_table_set_version(table, *change.policy_version));
+  if (change.limiter) check(gear_table_retune(table, &*change.limiter));
+  if (change.policy_version && !version_first) {
+    check(gear_table_set_version(table, *change.policy_version));
+  }
+}
+
 std::string render_table(const Json& d) {
   TextTable facts({"table", printable(d["name"].get<std::string>())});
-  const std::string sampler = d["sampler"].get<std::string>();
-  const bool prioritized = sampler == "prioritized";
   const bool sequence = d["items"] == "sequence";
   facts.add({"state", d["state"].get<std::string>()});
-  facts.add({"holds", number(d["stats"]["items"]) + " of " + number(d["capacity_items"]) +
-                          " items; room for " + number(d["capacity_steps"]) + " steps"});
+  facts.add({"holds", render_holding(d)});
   facts.add({"items",
              d["items"].get<std::string>() + (sequence ? ", length " + number(d["item_length"]) +
                                                              ", period " + number(d["item_period"])
                                                        : "")});
-  facts.add({"sampler", sampler +
-                            (prioritized ? ", alpha " + number(d["priority_alpha"]) + ", epsilon " +
-                                               number(d["priority_epsilon"])
-                                         : "") +
-                            (d["direct"].get<bool>() ? "; direct" : "; leased")});
+  facts.add({"sampler", render_sampler(d)});
   facts.add({"remover", d["remover"].get<std::string>()});
   facts.add({"limiter", render_limiter(d["limiter"])});
   facts.add(
       {"draws an item", d["max_times_sampled"] == 0 ? "no limit" : number(d["max_times_sampled"])});
+  add_sharing(d, &facts);
   facts.add({"lanes", number(d["stats"]["lanes_open"]) + " open of " + number(d["lanes_max"])});
   facts.add({"windows", number(d["window_before_max"]) + " steps before, " +
                             number(d["window_after_max"]) + " after"});
@@ -193,7 +247,8 @@ std::string render_table(const Json& d) {
   facts.add({"counts", "inserts " + number(stats["inserts"]) + ", samples " +
                            number(stats["samples"]) + ", deletes " + number(stats["deletes"]) +
                            ", evictions " + number(stats["evictions"]) + ", steps " +
-                           number(stats["steps"]) + ", episodes " + number(stats["episodes"])});
+                           number(stats["steps"]) + ", episodes " + number(stats["episodes"]) +
+                           ", items rejected " + number(stats["items_rejected"])});
   return facts.text() + "\n" + render_columns(d["columns"]);
 }
 

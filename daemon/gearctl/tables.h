@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/table_spec.h"
+#include "gearctl/command_line.h"
 #include "gearctl/output.h"
 #include "gearctl/session.h"
 
@@ -19,6 +20,9 @@ Json summarise_table(const gear_table* table);
 Json list_tables(gear_client* client);
 
 Json create_table(gear_client* client, const TableSpec& spec);
+
+// Retunes the table, and raises its version. Where the version is refused, neither is done.
+void change_table(gear_table* table, const TableChange& change);
 
 std::string render_table(const Json& description);
 std::string render_tables(const Json& list);

@@ -56,23 +56,39 @@ class Reader {
   std::vector<ConfigFault> faults_;
 };
 
+const char* wanted_by(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kWord:
+      return "a string";
+    case ValueKind::kCount:
+      return "a whole number, or a string such as \"100k\"";
+    case ValueKind::kReal:
+      return "a number";
+    case ValueKind::kAmount:
+      return "a number, or a string such as \"10k\"";
+    case ValueKind::kSwitch:
+      return "true or false, or \"yes\" or \"no\"";
+  }
+  return "of another type";
+}
+
 // The text of a scalar, as the field's setter wants it; nullopt after a fault.
 std::optional<std::string> text_of(Reader& reader, const toml::key& key, const toml::node& node,
                                    ValueKind kind) {
+  const bool is_number = kind == ValueKind::kReal || kind == ValueKind::kAmount;
   if (const auto* text = node.as_string()) {
     if (kind != ValueKind::kReal) return text->get();
   }
   if (const auto* integer = node.as_integer()) {
-    if (kind == ValueKind::kCount || kind == ValueKind::kReal)
-      return std::to_string(integer->get());
+    if (kind == ValueKind::kCount || is_number) return std::to_string(integer->get());
   }
   if (const auto* real = node.as_floating_point()) {
-    if (kind == ValueKind::kReal) return format_real(real->get());
+    if (is_number) return format_real(real->get());
   }
-  reader.wrong_type(key, node,
-                    kind == ValueKind::kWord    ? "a string"
-                    : kind == ValueKind::kCount ? "a whole number, or a string such as \"100k\""
-                                                : "a number");
+  if (const auto* flag = node.as_boolean()) {
+    if (kind == ValueKind::kSwitch) return flag->get() ? "yes" : "no";
+  }
+  reader.wrong_type(key, node, wanted_by(kind));
   return std::nullopt;
 }
 
@@ -236,13 +252,13 @@ ColumnSpec read_column_table(Reader& reader, const toml::table& table) {
       read_dtype(reader, key, node, &column);
     } else if (key.str() == "shape") {
       read_shape(reader, key, node, &column);
-    } else if (key.str() == "per_episode") {
+    } else if (key.str() == "per_episode" || key.str() == "optional") {
       if (const auto* flag = node.as_boolean())
-        column.per_episode = flag->get();
+        (key.str() == "optional" ? column.optional : column.per_episode) = flag->get();
       else
         reader.wrong_type(key, node, "true or false");
     } else {
-      reader.unknown_key(key, "a column", {"name", "dtype", "shape", "per_episode"});
+      reader.unknown_key(key, "a column", {"name", "dtype", "shape", "per_episode", "optional"});
     }
   }
   if (reader.fault_count() != faults_before) return column;
@@ -250,6 +266,8 @@ ColumnSpec read_column_table(Reader& reader, const toml::table& table) {
     reader.fault(table.source(), "column without a name");
   else if (column.dtype == 0) {
     reader.fault(table.source(), "column " + quoted(column.name) + " has no dtype");
+  } else if (column.per_episode && column.optional) {
+    reader.fault(table.source(), "column " + quoted(column.name) + " " + kPerEpisodeOrOptional);
   }
   return column;
 }
@@ -273,6 +291,61 @@ void read_columns(Reader& reader, const toml::key& key, const toml::node& node, 
   }
 }
 
+void read_selector_key(Reader& reader, const toml::key& key, const toml::node& node,
+                       SelectorSpec* spec) {
+  const std::vector<SelectorField>& fields = selector_fields();
+  const auto field = std::find_if(fields.begin(), fields.end(),
+                                  [&](const SelectorField& one) { return key.str() == one.key; });
+  if (key.str() == "name") {
+    if (const auto* text = node.as_string())
+      spec->name = text->get();
+    else
+      reader.wrong_type(key, node, "a string");
+  } else if (field == fields.end()) {
+    std::vector<std::string> known = {"name"};
+    for (const SelectorField& one : fields) known.push_back(one.key);
+    reader.unknown_key(key, "a selector", known);
+  } else if (const std::optional<std::string> text = text_of(reader, key, node, field->kind)) {
+    const std::optional<Fault> fault = set_selector_field(spec, field->key, *text);
+    if (fault) reader.fault(node.source(), std::string(field->key) + " " + fault->text);
+  }
+}
+
+// The kind comes first: it says which other keys there are.
+SelectorSpec read_selector_table(Reader& reader, const toml::table& table) {
+  SelectorSpec spec;
+  const size_t faults_before = reader.fault_count();
+  for (const bool kind : {true, false}) {
+    for (auto&& [key, node] : table) {
+      if ((key.str() == "kind") == kind) read_selector_key(reader, key, node, &spec);
+    }
+    const std::optional<Fault> fault = kind ? std::nullopt : finish_selector(spec);
+    if (reader.fault_count() != faults_before) return spec;
+    if (fault) reader.fault(table.source(), fault->text);
+  }
+  return spec;
+}
+
+void read_selectors(Reader& reader, const toml::key& key, const toml::node& node, TableSpec* spec) {
+  const toml::array* selectors = node.as_array();
+  if (selectors == nullptr) return reader.wrong_type(key, node, "an array of selectors");
+  for (const toml::node& entry : *selectors) {
+    if (const auto* text = entry.as_string()) {
+      const Parsed<SelectorSpec> selector = parse_selector(text->get());
+      if (selector.ok())
+        spec->selectors.push_back(selector.value());
+      else
+        reader.fault(entry.source(), selector.fault_text());
+    } else if (const toml::table* table = entry.as_table()) {
+      spec->selectors.push_back(read_selector_table(reader, *table));
+    } else {
+      reader.wrong_type(
+          key, entry,
+          "an array of {name, kind, proportion} or of strings \"name:kind:proportion\"");
+    }
+  }
+}
+
 void read_table_key(Reader& reader, const toml::key& key, const toml::node& node, TableSpec* spec) {
   if (key.str() == "name") {
     if (const auto* text = node.as_string())
@@ -282,11 +355,12 @@ void read_table_key(Reader& reader, const toml::key& key, const toml::node& node
     return;
   }
   if (key.str() == "columns") return read_columns(reader, key, node, spec);
+  if (key.str() == "selectors") return read_selectors(reader, key, node, spec);
   const std::vector<TableField>& fields = table_fields();
   const auto field = std::find_if(fields.begin(), fields.end(),
                                   [&](const TableField& one) { return key.str() == one.key; });
   if (field == fields.end()) {
-    std::vector<std::string> known = {"name", "columns"};
+    std::vector<std::string> known = {"name", "columns", "selectors"};
     for (const TableField& one : fields) known.push_back(one.key);
     return reader.unknown_key(key, "[[table]]", known);
   }
@@ -388,7 +462,11 @@ Status check_table(const TableSpec& spec, uint64_t* bytes) {
   std::vector<layout::ColumnSpec> columns(request.column_count);
   memcpy(columns.data(), body.value().data() + sizeof request,
          columns.size() * sizeof(layout::ColumnSpec));
-  Result<Geometry> geometry = plan_geometry(request, columns.data());
+  std::vector<layout::SelectorSpec> selectors(request.selector_count);
+  memcpy(selectors.data(),
+         body.value().data() + sizeof request + columns.size() * sizeof(layout::ColumnSpec),
+         selectors.size() * sizeof(layout::SelectorSpec));
+  Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
   if (!geometry.ok()) return geometry.status();
   *bytes = geometry.value().header.directory_bytes + geometry.value().header.data_bytes;
   return {};

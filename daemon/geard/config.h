@@ -2,7 +2,7 @@
 //
 //   [server]  socket memory io_uring clients_max tables_max channels_max spin drowsy
 //   [log]     level format
-//   [[table]] name columns, and the keys of table_fields(): made when geard starts
+//   [[table]] name columns selectors, and the keys of table_fields(): made when geard starts
 #pragma once
 
 #include <string>

@@ -15,6 +15,9 @@
 # ctest: Config.ServerSectionIsObeyed -- server_section
 # ctest: Config.CommandLineWinsOverTheFile -- command_line_wins
 # ctest: Config.TableBeyondMemoryEndsTheStartAndLeavesNothing -- beyond_memory
+# ctest: Config.SelectorFaultsCarryTheirPlace -- selector_faults
+# ctest: Config.SelectorsReachTheCheckOfTheServer -- selectors_reach_check
+# ctest: Config.TablesTakeBytesVersionsAndPromptGroups -- sharing
 # ctest: Config.ExampleOfTheManPageIsGood -- man_page
 
 import os
@@ -207,6 +210,60 @@ def beyond_memory(place):
     assert not os.path.exists(server.socket)
     pid = f".{server.process.pid}."
     assert_equal([name for name in set(os.listdir("/dev/shm")) - before if pid in name], [])
+
+
+# SEMANTICS 22
+def selector_faults(place):
+    head = "[[table]]\nselectors = ["
+    assert_fault(place, head + '"newest:lifo", "recent:recensy:1:5"]\n', 2, 29,
+                 'did you mean "recency"?')
+    assert_fault(place, head + '"recent:recency:0.3"]\n', 2, 14, "half_life")
+    assert_fault(place, head + "7]\n", 2, 14, "name:kind:proportion")
+    assert_fault(place, "[[table]]\nselectors = 7\n", 2, 13, "array")
+    assert_fault(place, head + '{name="a", kind="lifo", proportoin=1}]\n', 2, 38,
+                 'did you mean "proportion"?')
+    # The kind decides, wherever it stands among the keys.
+    assert_fault(place, head + '{name="a", alpha=0.5, kind="recency"}]\n', 2, 31,
+                 "recency takes half_life")
+    assert_fault(place, head + '{name="a", kind="recency", half_life=[]}]\n', 2, 51, "10k")
+    assert_fault(place, head + '{name="a", kind="mixture"}]\n', 2, 30, "table's sampler")
+    assert_fault(place, head + '{kind="fifo"}]\n', 2, 14, "name")
+    assert_fault(place, head + '{name="a"}]\n', 2, 14, '"a" has no kind')
+
+
+def selectors_reach_check(place):
+    five = ", ".join(f'"s{i}:fifo"' for i in range(5))
+    text = f'[[table]]\nname = "t"\ncapacity_items = 5\ncolumns = ["x:f32"]\nselectors = [{five}]\n'
+    assert_fault(place, text, 1, 1, '"t"', "5 named selectors", "at most 4")
+
+
+def sharing(place):
+    text = """
+[[table]]
+name = "rollouts"
+capacity_items = 100
+capacity_bytes = "1Ki"
+versions = true
+prompt_groups_max = 8
+table_weights = "no"
+new_priority = "lifetime_max"
+columns = ["tokens:i32"]
+"""
+    server = place.serve("--config", place.file("geard.toml", text))
+    ours = server.json("table", "describe", "rollouts")
+    wanted = {"capacity_bytes": 1024, "versions": True, "prompt_groups_max": 8,
+              "table_weights": False, "new_priority": "lifetime_max"}
+    assert_equal({key: ours[key] for key in wanted}, wanted)
+    assert_fault(place, "[[table]]\nversions = 1\n", 2, 12, "true or false", '"yes"')
+    assert_fault(place, '[[table]]\nversions = "maybe"\n', 2, 12, "no|yes")
+    assert_fault(place, '[[table]]\nhalf_life = true\n', 2, 13, "a number")
+    assert_fault(place, '[[table]]\nhalf_life = -2.5\n', 2, 13, "more than 0")
+    both = '[[table]]\nname = "t"\nqueue = 5\nstack = 5\ncolumns = ["x:f32"]\n'
+    assert_fault(place, both, 1, 1, "leave out one")
+    column = '[[table]]\ncolumns = [{name="s", dtype="f32", per_episode=true, optional=true}]\n'
+    assert_fault(place, column, 2, 12, '"s"', "leave out one")
+    assert_fault(place, '[[table]]\ncolumns = [{name="s", dtype="f32", optional=1}]\n', 2, 45,
+                 "true or false")
 
 
 def man_page(place):

@@ -17,15 +17,26 @@
 # ctest: Gearctl.DoctorExaminesTheMachine -- doctor
 # ctest: Gearctl.DoctorFailsOverAnEndpointThatDoesNotAnswer -- doctor_no_server
 # ctest: Gearctl.OptionsMayFollowTheCommand -- options_last
+# ctest: Gearctl.SetRetunesTheLimiterOfATableInUse -- set_limiter
+# ctest: Gearctl.SetReleasesAWriterThatTheLimiterHoldsBack -- set_releases_writer
+# ctest: Gearctl.SetRaisesThePolicyVersionAndNeverLowersIt -- set_version
+# ctest: Gearctl.SetThatIsRefusedChangesNothing -- set_refused
+# ctest: Gearctl.SetWithoutAnythingToSetIsAUsageError -- set_nothing
+# ctest: Gearctl.GroupsTellLagAndWhatIsInFlight -- groups
+# ctest: Gearctl.DropGroupRemovesGroups -- drop_group
+# ctest: Gearctl.SelectorsAreReadBeforeTheServerIsAsked -- selectors
+# ctest: Gearctl.DescribeTellsBytesVersionsAndPromptGroups -- describe_sharing
 
 import json
 import os
 import socket
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
+import libgear  # noqa: E402
 from harness import assert_equal, assert_fails, assert_in, gearctl  # noqa: E402
 
 DTYPES = {"bool": 1, "u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8,
@@ -105,13 +116,15 @@ def every_option(place):
            "--episode-steps-max", "1000", "--lanes-max", "5", "--block-steps", "32",
            "--window-before-max", "7", "--window-after-max", "9", "--memory", "memfd",
            "--huge-pages", "try", "--populate", "try", "--lock", "no", "--numa-node", "-1",
-           "--lease-timeout", "1500ms")
+           "--lease-timeout", "1500ms", "--capacity-bytes", "64Mi", "--versions", "yes",
+           "--prompt-groups-max", "12")
     ours = server.json("table", "describe", "t")
     wanted = {"capacity_items": 2000, "items": "sequence", "item_length": 8, "item_period": 4,
               "short_episodes": "none", "sampler": "prioritized", "remover": "uniform",
               "priority_alpha": 0.0, "priority_epsilon": 1e-3, "max_times_sampled": 3,
               "episode_steps_max": 1000, "lanes_max": 5, "block_steps": 32, "window_before_max": 7,
-              "window_after_max": 9, "memory": "memfd", "direct": False}
+              "window_after_max": 9, "memory": "memfd", "direct": False,
+              "capacity_bytes": 64 << 20, "versions": True, "prompt_groups_max": 12}
     assert_equal({key: ours[key] for key in wanted}, wanted)
     assert ours["capacity_steps"] >= 16384, ours["capacity_steps"]
     assert_equal(ours["limiter"], {"samples_per_insert": 4, "min_size": 100, "min_diff": -100,
@@ -123,17 +136,19 @@ def describe_keys(place):
     small(server, "t")
     ours = server.json("table", "describe", "t")
     assert_equal(list(ours),
-                 ["name", "state", "table_id", "capacity_items", "capacity_steps",
-                  "episode_steps_max", "items", "item_length", "item_period", "short_episodes",
-                  "sampler", "remover", "priority_alpha", "priority_epsilon", "max_times_sampled",
-                  "limiter", "direct", "lanes_max", "window_before_max", "window_after_max",
+                 ["name", "state", "table_id", "capacity_items", "capacity_bytes",
+                  "capacity_steps", "episode_steps_max", "items", "item_length", "item_period", "short_episodes",
+                  "sampler", "remover", "priority_alpha", "priority_epsilon", "half_life",
+                  "top_k", "selector_count", "new_priority", "table_weights", "versions",
+                  "prompt_groups_max", "max_times_sampled", "limiter", "direct", "lanes_max", "window_before_max", "window_after_max",
                   "block_steps", "block_count", "block_bytes", "directory_bytes", "data_bytes",
                   "memory", "columns", "stats"])
     assert_equal(list(ours["columns"][0]),
-                 ["name", "dtype", "element_bytes", "shape", "per_episode", "cell_bytes"])
+                 ["name", "dtype", "element_bytes", "shape", "per_episode", "optional", "cell_bytes"])
     assert_equal(list(ours["stats"]),
                  ["items", "inserts", "samples", "deletes", "evictions", "steps", "episodes",
-                  "blocks_free", "lanes_open", "priority_max"])
+                  "blocks_free", "lanes_open", "priority_max", "bytes", "version", "items_hidden",
+                  "prompt_groups_dropped", "items_rejected"])
     assert_equal(ours["limiter"]["max_diff"], None)
 
 
@@ -221,6 +236,14 @@ def command_line(place):
                  harness.USAGE, "--capacity-items")
     assert_fails(gearctl(*small_table, "x:f32", "--items", "sequence"), harness.USAGE,
                  "sequence:LENGTH")
+    assert_fails(gearctl(*small_table, "x:f32", "--queue", "5", "--stack", "5"), harness.USAGE,
+                 "leave out one")
+    assert_fails(gearctl(*small_table, "x:f32:episode:optional"), harness.USAGE, "leave out one")
+    assert_fails(gearctl(*small_table, "x:f32", "--half-lif", "5"), harness.USAGE, "--half-life")
+    assert_fails(gearctl(*small_table, "x:f32", "--new-priority", "tablemax"), harness.USAGE,
+                 '"table_max"')
+    assert_fails(gearctl("table", "drop-groups", "t", "g"), harness.USAGE, "drop-group")
+    assert_fails(gearctl("table", "drop-group", "t"), harness.USAGE, "GROUP")
 
 
 def no_server(place):
@@ -240,6 +263,7 @@ def no_server(place):
 
 def help_and_version(place):
     for arguments in (["--help"], ["table", "--help"], ["table", "create", "--help"],
+                      ["table", "set", "--help"], ["table", "groups", "--help"],
                       ["doctor", "--help"]):
         answer = gearctl(*arguments)
         assert_equal(answer.returncode, harness.OK)
@@ -286,6 +310,161 @@ def options_last(place):
     assert_equal(json.loads(answer.stdout), {"tables": []})
     answer = gearctl("table", "ls", "--json", environment={"GEAR_ENDPOINT": server.endpoint})
     assert_equal(json.loads(answer.stdout), {"tables": []})
+
+
+
+# SEMANTICS 11
+def set_limiter(place):
+    server = place.serve()
+    small(server, "t")
+    answer = server.gearctl("table", "set", "t", "--limiter", "bounds:4:1:-100:50")
+    assert_equal((answer.returncode, answer.stderr), (harness.OK, ""))
+    assert_equal(answer.stdout, server.gearctl("table", "describe", "t").stdout)
+    assert_in("samples_per_insert 4, min_size 1, min_diff -100, max_diff 50", answer.stdout)
+    document = server.json("table", "set", "t", "--limiter", "min_size:7")
+    assert_equal(document["limiter"], {"samples_per_insert": 1, "min_size": 7, "min_diff": None,
+                                       "max_diff": None})
+    assert_equal(document, server.json("table", "describe", "t"))
+
+
+# SEMANTICS 11
+def set_releases_writer(place):
+    server = place.serve()
+    create(server, "t", "--column", "x:f32", "--capacity", "1000", "--limiter", "bounds:1:1:0:2")
+    with libgear.Peer(server.endpoint, "t") as peer:
+        writer = peer.writer()
+        assert_equal([peer.append(writer, i, harness.WAIT_S) for i in range(2)], [0, 0])
+        assert_equal(peer.flush(writer, harness.WAIT_S), 0)
+        # The third insertion waits in the limiter: it is accepted at the most, and not admitted.
+        peer.append(writer, 2, 0)
+        assert_equal(peer.flush(writer, 0.05), libgear.ETIMEDOUT)
+        assert_equal(server.json("table", "describe", "t")["stats"]["inserts"], 2)
+
+        answers = []
+
+        def write():
+            answers.append([peer.append(writer, i, harness.WAIT_S) for i in range(3, 20)])
+            answers.append(peer.flush(writer, harness.WAIT_S))
+        thread = threading.Thread(target=write)
+        thread.start()
+        document = server.json("table", "set", "t", "--limiter", "min_size:1")
+        thread.join()
+        assert_equal(document["limiter"]["max_diff"], None)
+        assert_equal(answers, [[0] * 17, 0])
+    assert server.json("table", "describe", "t")["stats"]["inserts"] >= 19
+
+
+def set_version(place):
+    server = place.serve()
+    create(server, "t", "--column", "x:f32", "--capacity", "10", "--versions", "yes")
+    assert_equal(server.json("table", "describe", "t")["stats"]["version"], 0)
+    document = server.json("table", "set", "t", "--policy-version", "12")
+    assert_equal(document["stats"]["version"], 12)
+    harness.assert_match(r"^policy version +12$", server.gearctl("table", "describe", "t").stdout)
+    both = server.json("table", "set", "t", "--policy-version", "5", "--limiter", "min_size:3")
+    assert_equal((both["stats"]["version"], both["limiter"]["min_size"]), (12, 3))
+
+
+def set_refused(place):
+    server = place.serve()
+    small(server, "t")
+    before = server.json("table", "describe", "t")
+    answer = server.gearctl("table", "set", "t", "--policy-version", "3", "--limiter", "min_size:9")
+    assert_fails(answer, harness.FAILURE, "GEAR_ESTATE", "versions", '"t"')
+    assert_fails(server.gearctl("table", "set", "t", "--limiter", "bounds:1:1:5:2"),
+                 harness.FAILURE, "GEAR_EINVAL")
+    assert_fails(server.gearctl("table", "set", "none", "--limiter", "min_size:9"), harness.FAILURE,
+                 "GEAR_ENOTFOUND")
+    assert_equal(server.json("table", "describe", "t"), before)
+
+
+def set_nothing(place):
+    assert_fails(gearctl("table", "set", "t"), harness.USAGE, "--limiter", "--policy-version")
+    assert_fails(gearctl("table", "set"), harness.USAGE, "NAME")
+    assert_fails(gearctl("table", "set", "t", "--limiter", "min_size:0"), harness.USAGE,
+                 "--limiter", "min_size")
+    assert_fails(gearctl("table", "set", "t", "--limiter", "speed:1"), harness.USAGE, "not a limiter")
+    assert_fails(gearctl("table", "set", "t", "--policy-version", "-1"), harness.USAGE,
+                 "--policy-version")
+    assert_fails(gearctl("table", "set", "t", "--limitr", "min_size:1"), harness.USAGE, "--limiter")
+
+
+# SEMANTICS 46
+def groups(place):
+    server = place.serve()
+    small(server, "t")
+    assert_equal(server.gearctl("table", "groups", "t").stdout, "no groups\n")
+    assert_equal(server.json("table", "groups", "t"), {"table": "t", "groups": []})
+    with libgear.Peer(server.endpoint, "t") as peer:
+        writer = peer.writer()
+        assert_equal([peer.append(writer, i, harness.WAIT_S) for i in range(10)], [0] * 10)
+        assert_equal(peer.flush(writer, harness.WAIT_S), 0)
+        trainer, _ = peer.consumer("trainer"), peer.consumer("critic")
+        first, _ = peer.sample(trainer, 3), peer.sample(trainer, 2)
+        peer.release(first)
+        keys = ["name", "consumers", "lag", "in_flight", "delivered", "acknowledged",
+                "redelivered", "missed", "skipped"]
+        wanted = [["trainer", 1, 5, 2, 5, 3, 0, 0, 0], ["critic", 1, 10, 0, 0, 0, 0, 0, 0]]
+
+        def settled():
+            document = server.json("table", "groups", "t")
+            assert_equal([list(group) for group in document["groups"]], [keys, keys])
+            return [list(group.values()) for group in document["groups"]] == wanted
+        harness.until("the release is counted", settled)
+        text = server.gearctl("table", "groups", "t").stdout
+        assert_equal(rows_of(text, "GROUP"), [[str(value) for value in row] for row in wanted])
+    assert_fails(server.gearctl("table", "groups", "none"), harness.FAILURE, "GEAR_ENOTFOUND")
+
+
+def drop_group(place):
+    server = place.serve()
+    small(server, "t")
+    with libgear.Peer(server.endpoint, "t") as peer:
+        for name in ("a", "b", "c", "d"):
+            peer.consumer(name)
+        answer = server.gearctl("table", "drop-group", "t", "b")
+        assert_equal((answer.returncode, answer.stdout),
+                     (harness.OK, 'dropped group "b" of table "t"\n'))
+        assert_equal(server.json("table", "drop-group", "t", "a"), {"table": "t", "dropped": ["a"]})
+        left = server.json("table", "groups", "t")["groups"]
+        assert_equal([group["name"] for group in left], ["c", "d"])
+        assert_fails(server.gearctl("table", "drop-group", "t", "b"), harness.FAILURE,
+                     "GEAR_ENOTFOUND", '"b"')
+        assert_equal(server.json("table", "drop-group", "t", "c", "d")["dropped"], ["c", "d"])
+    assert_equal(server.json("table", "groups", "t")["groups"], [])
+
+
+# SEMANTICS 22
+def selectors(place):
+    table = ["table", "create", "t", "--capacity", "1", "--column", "x:f32", "--selector"]
+    assert_fails(gearctl(*table, "recent:recensy:1:5"), harness.USAGE, "--selector",
+                 'did you mean "recency"?')
+    assert_fails(gearctl(*table, "recent"), harness.USAGE, "NAME:KIND")
+    assert_fails(gearctl(*table, "recent:recency:0.3"), harness.USAGE, "half_life")
+    assert_fails(gearctl(*table, "newest:lifo:1:5"), harness.USAGE, "no parameter")
+    assert_fails(gearctl(*table, "all:mixture"), harness.USAGE, "table's sampler")
+    many = [word for i in range(5) for word in ("--selector", f"s{i}:fifo")]
+    server = place.serve()
+    assert_fails(server.gearctl(*table[:-1], *many), harness.FAILURE, "5 named selectors", "at most 4")
+
+
+def describe_sharing(place):
+    server = place.serve()
+    create(server, "t", "--column", "x:f32", "--capacity", "100", "--capacity-bytes", "200",
+           "--versions", "yes", "--prompt-groups-max", "7")
+    with libgear.Peer(server.endpoint, "t") as peer:
+        writer = peer.writer()
+        assert_equal([peer.append(writer, i, harness.WAIT_S) for i in range(60)], [0] * 60)
+        assert_equal(peer.flush(writer, harness.WAIT_S), 0)
+    ours = server.json("table", "describe", "t")
+    assert_equal((ours["stats"]["items"], ours["stats"]["bytes"]), (50, 200))
+    text = server.gearctl("table", "describe", "t").stdout
+    for words in ("50 of 100 items, 200 B of 200 B", "at most 7 incomplete; 0 items hidden, 0 groups",
+                  "items rejected 0", "policy version"):
+        assert_in(words, text)
+    small(server, "plain")
+    plain = server.gearctl("table", "describe", "plain").stdout
+    assert "prompt groups" not in plain and "policy version" not in plain, plain
 
 
 harness.main(globals())

@@ -59,10 +59,15 @@ def geard(place):
 
 def gearctl(place):
     options = options_of(harness.GEARCTL) + options_of(harness.GEARCTL, "table", "create")
+    options += options_of(harness.GEARCTL, "table", "set")
+    commands = re.findall(r"^  ([a-z-]+)  ", harness.run(harness.GEARCTL, "table", "--help").stdout, re.MULTILINE)
+    assert len(commands) > 7, commands
+    bold = re.findall(r"\*([^*\n]+)\*", page("gearctl.1.scd"))
+    assert_equal([name for name in commands if "table " + name not in bold], [])
     assert_equal(missing(set(options) - {"--help"}, page("gearctl.1.scd")), [])
     # What gearctl takes as an option, geard takes as a key.
     keys = {option[2:].replace("-", "_") for option in options_of(harness.GEARCTL, "table", "create")}
-    keys -= {"help", "capacity", "column", "json", "endpoint", "version"}
+    keys -= {"help", "capacity", "column", "selector", "json", "endpoint", "version"}
     assert_equal(missing(keys, page("geard.8.scd")), [])
 
 

@@ -1,4 +1,4 @@
-// name:dtype[:shape][:episode]
+// name:dtype[:shape][:episode|:optional]
 #include <gtest/gtest.h>
 
 #include "common/column_spec.h"
@@ -36,6 +36,23 @@ TEST(ColumnSpec, EpisodeAtTheEndMakesItPerEpisode) {
   EXPECT_TRUE(good("score:f64:episode").shape.empty());
 }
 
+// SEMANTICS 40
+TEST(ColumnSpec, OptionalAtTheEndMakesItOptional) {
+  EXPECT_TRUE(good("reply:i32:optional").optional);
+  EXPECT_FALSE(good("reply:i32:optional").per_episode);
+  EXPECT_TRUE(good("mask:u8:4x4:optional").optional);
+  EXPECT_EQ(good("mask:u8:4x4:optional").shape, (Shape{4, 4}));
+  EXPECT_FALSE(good("reply:i32").optional);
+}
+
+TEST(ColumnSpec, PerEpisodeColumnsAreNotOptional) {
+  for (const char* text : {"score:f32:episode:optional", "score:f32:3:optional:episode"}) {
+    const Parsed<ColumnSpec> column = parse_column(text);
+    ASSERT_FALSE(column.ok()) << text;
+    EXPECT_NE(column.fault_text().find("leave out one"), std::string::npos) << column.fault_text();
+  }
+}
+
 TEST(ColumnSpec, BytesCarryTheirElementSize) {
   const ColumnSpec column = good("blob:bytes16:2");
   EXPECT_EQ(column.dtype, static_cast<uint32_t>(GEAR_BYTES));
@@ -70,6 +87,8 @@ TEST(ColumnSpec, OtherFormsAreRefusedWithTheText) {
                            "x:bytesq",
                            "x:f32:step",
                            "x:episode",
+                           "x:optional",
+                           "x:f32:option",
                            "x:float32"}) {
     const Parsed<ColumnSpec> column = parse_column(text);
     ASSERT_FALSE(column.ok()) << text;

@@ -64,6 +64,15 @@ TEST(Quantity, RealsAreFinite) {
   }
 }
 
+TEST(Quantity, AmountsAreNumbersOrCountsWithASuffix) {
+  EXPECT_EQ(parse_amount("2.5").value(), 2.5);
+  EXPECT_EQ(parse_amount("10k").value(), 10'000);
+  EXPECT_EQ(parse_amount("1Ki").value(), 1024);
+  for (const char* text : {"", "nan", "2.5k", "ten"}) {
+    EXPECT_FALSE(parse_amount(text).ok()) << text;
+  }
+}
+
 TEST(Quantity, BytesAreShownInTheUnitThatFits) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");

@@ -106,6 +106,105 @@ TEST(TableSpec, QueueRefusesWhatItWouldOverrule) {
   }
 }
 
+TEST(TableSpec, StackIsAQueueWithTheNewestFirst) {
+  TableSpec spec;
+  EXPECT_EQ(set(&spec, "stack", "10"), "");
+  ASSERT_FALSE(finish_table(&spec).has_value());
+  EXPECT_EQ(spec.options.capacity_items, 10u);
+  EXPECT_EQ(spec.options.sampler, static_cast<uint32_t>(GEAR_SELECT_LIFO));
+  EXPECT_EQ(spec.options.remover, static_cast<uint32_t>(GEAR_SELECT_LIFO));
+  EXPECT_EQ(spec.options.max_times_sampled, 1u);
+  EXPECT_EQ(spec.options.limiter.max_diff, 10);
+  EXPECT_NE(set(&spec, "stack", "0"), "");
+}
+
+TEST(TableSpec, StackRefusesWhatItWouldOverruleByItsName) {
+  TableSpec spec;
+  EXPECT_EQ(set(&spec, "stack", "10"), "");
+  EXPECT_EQ(set(&spec, "sampler", "lifo"), "");
+  const std::optional<Fault> fault = finish_table(&spec);
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_EQ(fault->text.rfind("stack sets", 0), 0u) << fault->text;
+}
+
+TEST(TableSpec, QueueAndStackExcludeEachOther) {
+  TableSpec spec;
+  EXPECT_EQ(set(&spec, "queue", "10"), "");
+  EXPECT_EQ(set(&spec, "stack", "10"), "");
+  const std::optional<Fault> fault = finish_table(&spec);
+  ASSERT_TRUE(fault.has_value());
+  EXPECT_NE(fault->text.find("leave out one"), std::string::npos) << fault->text;
+}
+
+TEST(TableSpec, EverySelectorHasItsWord) {
+  for (const auto& [word, value] : {std::pair{"uniform", GEAR_SELECT_UNIFORM},
+                                    {"fifo", GEAR_SELECT_FIFO},
+                                    {"prioritized", GEAR_SELECT_PRIORITIZED},
+                                    {"lifo", GEAR_SELECT_LIFO},
+                                    {"max_heap", GEAR_SELECT_MAX_HEAP},
+                                    {"min_heap", GEAR_SELECT_MIN_HEAP},
+                                    {"top_k", GEAR_SELECT_TOP_K},
+                                    {"recency", GEAR_SELECT_RECENCY},
+                                    {"mixture", GEAR_SELECT_MIXTURE}}) {
+    TableSpec spec;
+    EXPECT_EQ(set(&spec, "sampler", word), "");
+    EXPECT_EQ(spec.options.sampler, static_cast<uint32_t>(value)) << word;
+  }
+}
+
+TEST(TableSpec, SelectorParametersAreChecked) {
+  TableSpec spec;
+  EXPECT_EQ(set(&spec, "half_life", "10k"), "");
+  EXPECT_EQ(spec.options.half_life, 10'000);
+  EXPECT_EQ(set(&spec, "half_life", "0.5"), "");
+  EXPECT_EQ(set(&spec, "top_k", "64"), "");
+  EXPECT_EQ(spec.options.top_k, 64u);
+  EXPECT_NE(set(&spec, "half_life", "0"), "");
+  EXPECT_NE(set(&spec, "half_life", "-3"), "");
+  EXPECT_NE(set(&spec, "top_k", "0"), "");
+  EXPECT_NE(set(&spec, "top_k", "4294967296"), "");
+}
+
+// SEMANTICS 26, 28
+TEST(TableSpec, NewFieldsReachTheirOptions) {
+  TableSpec spec;
+  EXPECT_EQ(set(&spec, "capacity_bytes", "2Gi"), "");
+  EXPECT_EQ(spec.options.capacity_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(set(&spec, "new_priority", "table_max"), "");
+  EXPECT_EQ(spec.options.new_priority, static_cast<uint32_t>(GEAR_NEW_PRIORITY_TABLE_MAX));
+  EXPECT_EQ(set(&spec, "new_priority", "lifetime_max"), "");
+  EXPECT_EQ(spec.options.new_priority, static_cast<uint32_t>(GEAR_NEW_PRIORITY_LIFETIME_MAX));
+  EXPECT_EQ(set(&spec, "table_weights", "yes"), "");
+  EXPECT_EQ(spec.options.table_weights, 1u);
+  EXPECT_EQ(set(&spec, "versions", "yes"), "");
+  EXPECT_EQ(spec.options.versions, 1u);
+  EXPECT_EQ(set(&spec, "versions", "no"), "");
+  EXPECT_EQ(spec.options.versions, 0u);
+  EXPECT_EQ(set(&spec, "prompt_groups_max", "256"), "");
+  EXPECT_EQ(spec.options.prompt_groups_max, 256u);
+  EXPECT_NE(set(&spec, "new_priority", "max"), "");
+  EXPECT_NE(set(&spec, "table_weights", "1"), "");
+  EXPECT_NE(set(&spec, "capacity_bytes", "2GB"), "");
+}
+
+// SEMANTICS 22
+TEST(TableSpec, RequestCarriesNamedSelectors) {
+  TableSpec spec;
+  spec.name = "t";
+  spec.columns = {parse_column("x:f32:optional").value()};
+  spec.selectors = {parse_selector("recent:recency:0.3:10k").value(),
+                    parse_selector("best:top_k:0.7:8").value()};
+  const TableRequest request(spec);
+  EXPECT_EQ(request.options().columns[0].flags, GEAR_COLUMN_OPTIONAL);
+  ASSERT_EQ(request.options().selector_count, 2u);
+  const gear_selector_options* selectors = request.options().selectors;
+  EXPECT_EQ(selectors[0].struct_size, sizeof(gear_selector_options));
+  EXPECT_STREQ(selectors[0].name, "recent");
+  EXPECT_EQ(selectors[0].half_life, 10'000);
+  EXPECT_STREQ(selectors[1].name, "best");
+  EXPECT_EQ(selectors[1].top_k, 8u);
+}
+
 TEST(TableSpec, WithoutACapacityIsUnfinished) {
   TableSpec spec;
   EXPECT_TRUE(finish_table(&spec).has_value());
