@@ -4,6 +4,9 @@ namespace gear {
 
 using layout::SubmissionOp;
 
+// How many keys ahead their items are brought near.
+static constexpr uint64_t kAhead = 12;
+
 Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint64_t instance_id,
                                               uint32_t id, uint64_t session,
                                               const MemoryOptions& memory) {
@@ -19,6 +22,7 @@ Port::Step ItemsPort::apply(const layout::SubmissionRecord& record) {
     case SubmissionOp::kUpdate:
       if (!updating_) table().begin_updates();
       updating_ = true;
+      table().foresee(argument_ahead(kAhead));
       count(table().update_priority(record.argument, record.value));
       return Step::kApplied;
     case SubmissionOp::kDelete:

@@ -62,6 +62,12 @@ class SubmissionConsumer {
         slots_(slots),
         mask_(slots - 1) {}
 
+  // The argument of the record `ahead` behind the next, if it is known to be there; else that of the next. A hint alone: the
+  // client may change it until it is read.
+  uint64_t argument_ahead(uint64_t ahead) const {
+    uint64_t known = tail_seen_ - head_;
+    return peek(records_[(head_ + (ahead < known ? ahead : 0)) & mask_].argument);
+  }
   // Copies the next record out; it stays the next until advance.
   RingRead read(layout::SubmissionRecord* record) {
     if (head_ == tail_seen_) {

@@ -123,6 +123,13 @@ class Table {
   enum class KeyOutcome { kApplied, kStale, kUnknown, kRejected };
   void begin_updates();
   void end_updates();
+  // Brings the item of a key near, for an update that comes soon. Any key.
+  void foresee(uint64_t key) const {
+    uint32_t slot = layout::key_slot(key, header_->slot_bits);
+    if (slot >= items_used_) return;
+    __builtin_prefetch(&items_[slot].generation, 1);
+    __builtin_prefetch(&items_[slot].priority, 1);
+  }
   KeyOutcome update_priority(uint64_t key, double priority);
   KeyOutcome delete_item(uint64_t key);
 

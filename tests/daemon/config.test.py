@@ -235,6 +235,19 @@ def selectors_reach_check(place):
     five = ", ".join(f'"s{i}:fifo"' for i in range(5))
     text = f'[[table]]\nname = "t"\ncapacity_items = 5\ncolumns = ["x:f32"]\nselectors = [{five}]\n'
     assert_fault(place, text, 1, 1, '"t"', "5 named selectors", "at most 4")
+    head = '[[table]]\nname = "t"\ncapacity_items = 5\ncolumns = ["x:f32"]\n'
+    assert_fault(place, head + 'sampler = "mixture"\n', 1, 1, "mixture", "proportion")
+    assert_fault(place, head + 'selectors = ["a:fifo", "a:lifo"]\n', 1, 1, '"a"', "unique")
+    good_table = head + """sampler = "mixture"
+selectors = [
+  "recent:recency:0.3:10k",
+  { name = "hard", kind = "prioritized", proportion = 0.7, alpha = 0 },
+  { name = "best", kind = "top_k", top_k = "1k" },
+]
+"""
+    server = place.serve("--config", place.file("geard.toml", good_table))
+    ours = server.json("table", "describe", "t")
+    assert_equal((ours["sampler"], ours["selector_count"]), ("mixture", 3))
 
 
 def sharing(place):

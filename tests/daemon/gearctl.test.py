@@ -25,6 +25,8 @@
 # ctest: Gearctl.GroupsTellLagAndWhatIsInFlight -- groups
 # ctest: Gearctl.DropGroupRemovesGroups -- drop_group
 # ctest: Gearctl.SelectorsAreReadBeforeTheServerIsAsked -- selectors
+# ctest: Gearctl.CreatePassesNamedSelectorsToTheServer -- named_selectors
+# ctest: Gearctl.CreateTakesEverySelector -- every_selector
 # ctest: Gearctl.DescribeTellsBytesVersionsAndPromptGroups -- describe_sharing
 
 import json
@@ -446,6 +448,53 @@ def selectors(place):
     many = [word for i in range(5) for word in ("--selector", f"s{i}:fifo")]
     server = place.serve()
     assert_fails(server.gearctl(*table[:-1], *many), harness.FAILURE, "5 named selectors", "at most 4")
+
+
+# SEMANTICS 22
+def named_selectors(place):
+    server = place.serve()
+    create(server, "t", "--column", "x:f32", "--column", "reply:i32:optional", "--capacity", "10",
+           "--sampler", "mixture", "--selector", "recent:recency:0.3:10k", "--selector",
+           "hard:prioritized:0.7:0", "--selector", "best:top_k:0:4", "--table-weights", "yes",
+           "--new-priority", "table_max")
+    ours = server.json("table", "describe", "t")
+    wanted = {"sampler": "mixture", "selector_count": 3, "table_weights": True,
+              "new_priority": "table_max"}
+    assert_equal({key: ours[key] for key in wanted}, wanted)
+    assert_equal([(c["name"], c["optional"]) for c in ours["columns"]],
+                 [("x", False), ("reply", True)])
+    text = server.gearctl("table", "describe", "t").stdout
+    for words in ("mixture; 3 named beside it", "largest priority in the table", "table weights",
+                  "step, optional"):
+        assert_in(words, text)
+    other = ["table", "create", "u", "--column", "x:f32", "--capacity", "10", "--selector", "a:fifo"]
+    assert_fails(server.gearctl(*other, "--selector", "a:lifo"), harness.FAILURE, "GEAR_EDUPLICATE",
+                 '"a"')
+    assert_fails(server.gearctl(*other, "--sampler", "mixture"), harness.FAILURE, "GEAR_EINVAL",
+                 "proportion")
+
+
+# SEMANTICS 22
+def every_selector(place):
+    server = place.serve()
+    named = ["--selector", "a:fifo:1"]
+    more = {"top_k": ["--top-k", "7"], "recency": ["--half-life", "2.5"], "mixture": named}
+    for name in ("uniform", "fifo", "lifo", "prioritized", "max_heap", "min_heap", "top_k",
+                 "recency", "mixture"):
+        create(server, name, "--column", "x:f32", "--capacity", "10", "--sampler", name,
+               *more.get(name, []))
+        assert_equal(server.json("table", "describe", name)["sampler"], name)
+        if name not in more:
+            create(server, name + " out", "--column", "x:f32", "--capacity", "10", "--remover", name)
+            assert_equal(server.json("table", "describe", name + " out")["remover"], name)
+    assert_equal(server.json("table", "describe", "top_k")["top_k"], 7)
+    assert_in("top_k, k 7", server.gearctl("table", "describe", "top_k").stdout)
+    assert_equal(server.json("table", "describe", "recency")["half_life"], 2.5)
+    assert_in("recency, half-life 2.5", server.gearctl("table", "describe", "recency").stdout)
+    create(server, "stack", "--column", "x:f32", "--stack", "5")
+    ours = server.json("table", "describe", "stack")
+    assert_equal((ours["sampler"], ours["remover"], ours["capacity_items"],
+                  ours["limiter"]["max_diff"]), ("lifo", "lifo", 5, 5))
 
 
 def describe_sharing(place):
