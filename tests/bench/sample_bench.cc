@@ -102,11 +102,37 @@ void leased_prefetch(Report* report) {
   report->add(row);
 }
 
+// A new group goes once through the table; release acknowledges.
+void group_batches(Report* report) {
+  constexpr uint32_t kBatch = 256;
+  constexpr uint32_t kItems = 100'000;
+  BenchTable bench(256, kItems, [](gear_table_options*) {});
+  bench.fill(kItems);
+  gear_sampler* leased = bench.sampler(GEAR_SAMPLE_LEASED, kBatch, kBatch * 4);
+  int rounds = kItems / kBatch;
+  auto ours = [&] {
+    gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+    options.batch_rows_max = kBatch;
+    options.prefetch = kBatch * 4;
+    options.group = "bench";
+    gear_sampler* sampler = nullptr;
+    must(gear_sampler_open(bench.table, &options, &sampler), "open sampler of a group");
+    double p50 = p50_ns(rounds, [&] { draw(sampler, kBatch); });
+    must(gear_sampler_close(sampler), "close sampler");
+    must(gear_group_drop(bench.table, "bench"), "drop group");
+    return p50;
+  };
+  Row row{"group sample, 256 rows, prefetch 1024, p50", "ns", "leased sample of the same, no group", Better::kLower, 0};
+  measure(&row, ours, [&] { return p50_ns(rounds, [&] { draw(leased, kBatch); }); });
+  report->add(row);
+}
+
 }  // namespace
 
 void bench_leased(Report* report) {
   leased_round_trip(report);
   leased_prefetch(report);
+  group_batches(report);
 }
 
 void bench_priorities(Report* report) {
