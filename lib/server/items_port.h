@@ -17,6 +17,8 @@ class ItemsPort final : public Port {
   using Port::Port;
   Step apply(const layout::SubmissionRecord& record) override;
   size_t post_due() override;
+  // A whole batch of updates is settled at once: the nodes above are recomputed once for all of them.
+  size_t records_at_once() const override { return 512; }
 
   Step answer(uint64_t ticket);
   void count(Table::KeyOutcome outcome);

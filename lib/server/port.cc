@@ -12,9 +12,6 @@ using layout::SubmissionRecord;
 
 namespace {
 
-// Few, for a grant that one of them asks for is posted after them, and its writer may run out of rows meanwhile.
-constexpr size_t kRecordsAtOnce = 32;
-
 uint64_t submission_offset() { return sizeof(ChannelHeader); }
 uint64_t completion_offset(const ChannelPlan& plan) {
   return submission_offset() + uint64_t{plan.submission_slots} * sizeof(SubmissionRecord);
@@ -63,7 +60,7 @@ size_t Port::take_records() {
   waiting_ = false;
   size_t taken = 0;
   SubmissionRecord record;
-  while (taken < kRecordsAtOnce) {
+  while (taken < records_at_once()) {
     RingRead read = submissions_.read(&record);
     if (read == RingRead::kEmpty) break;
     Step step = read == RingRead::kBroken ? Step::kBroken : apply(record);

@@ -64,6 +64,8 @@ class Port {
   virtual size_t post_due() { return 0; }
   // Before the head is published.
   virtual void before_publish() {}
+  // Few, for a grant that one of them asks for is posted after them, and its writer may run out of rows meanwhile.
+  virtual size_t records_at_once() const { return 32; }
 
   // Takes what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
   void take_all_records();
