@@ -77,9 +77,10 @@ class Channel {
   Status health() const;
 
   // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is
-  // no point in waiting on (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps.
+  // no point in waiting on (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps. An answer
+  // that takes the conductor `work_ns` to make is waited for that much longer before the sleep.
   template <typename Ready>
-  Status wait_until(int64_t deadline_ns, Ready ready);
+  Status wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns = 0);
 
  private:
   Channel(Session& session, uint32_t id, Mapping mapping, const layout::TableHeader* table);
@@ -88,7 +89,7 @@ class Channel {
                                                 const layout::TableHeader* table);
 
   template <typename Ready>
-  bool spin(int64_t deadline_ns, Ready& ready);
+  bool spin(int64_t deadline_ns, Ready& ready, int64_t work_ns);
   uint32_t announce_sleep();
   void withdraw_sleep();
   Status check_server();
@@ -120,10 +121,10 @@ inline constexpr int kLooksATurn = 32;
 // Adaptive: a spin that was answered may be longer next time, one that was in vain is shorter: on a
 // busy machine the conductor may need this very core to answer.
 template <typename Ready>
-bool Channel::spin(int64_t deadline_ns, Ready& ready) {
+bool Channel::spin(int64_t deadline_ns, Ready& ready, int64_t work_ns) {
   const SpinPolicy& policy = spin_policy();
   int64_t begin_ns = now_ns();
-  int64_t end_ns = std::min(begin_ns + spin_ns_, deadline_ns);
+  int64_t end_ns = std::min(begin_ns + spin_ns_ + work_ns, deadline_ns);
   do {
     for (int look = 0; look < kLooksATurn; ++look) {
       if (ready()) {
@@ -138,8 +139,8 @@ bool Channel::spin(int64_t deadline_ns, Ready& ready) {
 }
 
 template <typename Ready>
-Status Channel::wait_until(int64_t deadline_ns, Ready ready) {
-  if (ready() || spin(deadline_ns, ready)) return {};
+Status Channel::wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns) {
+  if (ready() || spin(deadline_ns, ready, work_ns)) return {};
   for (;;) {
     uint32_t seen = announce_sleep();
     bool done = ready();

@@ -13,6 +13,10 @@ using layout::SubmissionRecord;
 
 namespace {
 
+// What the conductor takes for a record, about; and how much of that is worth spinning for.
+constexpr int64_t kNsARecord = 150;
+constexpr int64_t kWorkNsMost = 100'000;
+
 SubmissionRecord record_of(SubmissionOp op, uint64_t argument, double value) {
   SubmissionRecord record{};
   record.op = static_cast<uint32_t>(op);
@@ -67,7 +71,10 @@ Status Items::change_in_turn(const uint64_t* keys, const double* priorities, siz
   GEAR_TRY(push_answer(deadline_ns));
 
   layout::ResultRecord found{};
-  GEAR_TRY(channel_->wait_until(deadline_ns, [&] { return take_result(&found); }));
+  int64_t work_ns = spin_policy().longest_ns > 0
+                        ? std::min(static_cast<int64_t>(count) * kNsARecord, kWorkNsMost)
+                        : 0;
+  GEAR_TRY(channel_->wait_until(deadline_ns, [&] { return take_result(&found); }, work_ns));
   result->updated = found.updated;
   result->stale = found.stale;
   result->unknown = found.unknown;
