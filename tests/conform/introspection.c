@@ -151,7 +151,8 @@ GEAR_TEST(BlocksComeBackWhenItemsAreEvicted) {
     conform_end(table.writer, 0, GEAR_TERMINATED);
   }
   conform_flush(table.writer);
-  wait_until(conform_stats(table.table).blocks_free >= free_blocks);
+  /* Grants ahead of need may have been under way at either time: 8 blocks at most. */
+  wait_until(conform_stats(table.table).blocks_free + 8 >= free_blocks);
   conform_close(&table);
 }
 
