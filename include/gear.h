@@ -292,7 +292,8 @@ typedef struct gear_table_options {
   uint64_t episode_steps_max; /* longest episode or item range; 0 is not declared */
   uint32_t lanes_max;         /* lanes open at one time; default 64 */
   uint32_t block_steps;       /* steps a block; default about 64 KiB worth, fewer for many lanes */
-  uint32_t window_before_max; /* how far windows may reach before an item's first step; default 16 */
+  uint32_t window_before_max; /* how far windows may reach before an item's first step; default 16;
+                                 see GEAR_REACH_NONE */
   uint32_t window_after_max;  /* and beyond its last step; default 16 */
 
   /* Where it lives. */
@@ -323,6 +324,10 @@ typedef struct gear_table_options {
 
 /* priority_alpha 0 means the default; this asks for alpha 0 (every nonzero priority alike). */
 #define GEAR_ALPHA_ZERO (-1.0)
+
+/* window_before_max or window_after_max 0 means the default; this asks for no reach: windows stay within the item on that
+ * side, and fewer blocks are kept. */
+#define GEAR_REACH_NONE UINT32_MAX
 
 /* Sets sampler, remover, limiter and max_times_sampled of *options to a bounded FIFO queue: every item
  * is drawn once, in order; at most `capacity` items wait, the next insertion blocks. EINVAL. */

@@ -261,11 +261,16 @@ uint32_t choose_block_steps(const TableCreateRequest& request, const TableHeader
   return static_cast<uint32_t>(std::clamp<uint64_t>(steps, 1, 1u << 20));
 }
 
+uint32_t choose_reach(uint32_t asked) {
+  if (asked == GEAR_REACH_NONE) return 0;
+  return asked != 0 ? asked : 16;
+}
+
 Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
   TableHeader& header = geometry->header;
   header.lanes_max = request.lanes_max != 0 ? request.lanes_max : 64;
-  header.window_before_max = request.window_before_max != 0 ? request.window_before_max : 16;
-  header.window_after_max = request.window_after_max != 0 ? request.window_after_max : 16;
+  header.window_before_max = choose_reach(request.window_before_max);
+  header.window_after_max = choose_reach(request.window_after_max);
   if (header.lanes_max > 1u << 20 || header.window_before_max > 1u << 20 ||
       header.window_after_max > 1u << 20 || request.block_steps > 1u << 20) {
     return error(GEAR_ESIZE, "create table \"%s\": lanes_max %u, window_before_max %u, window_after_max %u, block_steps %u; each at most 1048576",

@@ -226,6 +226,39 @@ GEAR_TEST(WindowMayReachSixteenStepsEitherWayByDefault) {
   conform_close(&table);
 }
 
+GEAR_TEST(WindowStaysWithinTheItemWhereTheTableKeepsNoReach) {
+  gear_table_options options = conform_options(100);
+  options.window_before_max = GEAR_REACH_NONE;
+  options.window_after_max = GEAR_REACH_NONE;
+  ConformTable table = conform_open(&options, 1);
+  const gear_table_info info = conform_info(table.table);
+  assert_int_equal(info.window_before_max, 0);
+  assert_int_equal(info.window_after_max, 0);
+  assert_status(open_window(table.table, -1, 1), GEAR_EWINDOW);
+  assert_explained("step", "-1", "window_before_max >= 1");
+  assert_status(open_window(table.table, 0, 2), GEAR_EWINDOW);
+  assert_explained("step", "length 2", "window_after_max >= 1");
+  conform_append(table.writer, 0, 7, 300);
+  conform_flush(table.writer);
+  const gear_window window = conform_window("step", NULL, 0, 1);
+  gear_batch* batch = conform_sample(conform_window_sampler(table.table, &window, 1), 32);
+  const gear_tensor step = conform_tensor(batch, "step");
+  for (uint32_t row = 0; row < 32; ++row) {
+    assert_int_equal(step.mask[row], 1);
+    assert_in_range(conform_i64(&step, row, 0), 207, 306);
+  }
+  conform_close(&table);
+}
+
+GEAR_TEST(WindowMayReachOneWayOnly) {
+  gear_table_options options = conform_options(100);
+  options.window_before_max = GEAR_REACH_NONE;
+  ConformTable table = conform_open(&options, 1);
+  assert_ok(open_window(table.table, 0, 17));
+  assert_status(open_window(table.table, -1, 1), GEAR_EWINDOW);
+  conform_close(&table);
+}
+
 GEAR_TEST(WindowOfLengthZeroShowsTheItemsOwnSteps) {
   gear_table_options options = conform_item_options(GEAR_ITEMS_SEQUENCE);
   options.item_length = 4;

@@ -110,6 +110,26 @@ TEST(Table, KeepsTheBlocksThatWindowsOfLiveItemsReachInto) {
   EXPECT_EQ(rows, (std::vector<uint64_t>{43, 44, 45, 46, 47, 48, 49}));
 }
 
+TEST(Table, KeepsNoBlockBesideLiveItemsWhereWindowsHaveNoReach) {
+  TableCreateRequest request = request_for(3);
+  request.block_steps = 1;
+  request.window_before_max = GEAR_REACH_NONE;
+  request.window_after_max = GEAR_REACH_NONE;
+  auto table = make_table(request);
+  uint32_t lane = table->open_lane(1);
+  ASSERT_EQ(append(table.get(), lane, 50), 50u);
+  const auto* blocks = layout::at_offset<layout::BlockRecord>(table->directory().data(),
+                                                              table->header().blocks_offset);
+  std::vector<uint64_t> rows;
+  for (uint32_t block = 0; block < table->header().block_count; ++block) {
+    if (blocks[block].generation % 2 == 1 && blocks[block].rows == 1) {
+      rows.push_back(blocks[block].start_row);
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(rows, (std::vector<uint64_t>{47, 48, 49}));
+}
+
 TEST(Table, AdmitsThePartOfARunThatTheLimiterAllows) {
   TableCreateRequest request = request_for(100);
   request.limiter = {1.0, 1, -DBL_MAX, 3.0};
