@@ -220,7 +220,7 @@ typedef struct gear_selector_options {
                         now, divided by their sum */
   double alpha;      /* prioritized; as priority_alpha and priority_epsilon of the table */
   double epsilon;
-  double half_life;  /* recency: insertions; > 0 */
+  double half_life;  /* recency: insertions; >= 0.5 */
   uint32_t top_k;    /* top_k: >= 1 */
   uint32_t reserved;
 } gear_selector_options;
@@ -309,7 +309,7 @@ typedef struct gear_table_options {
   const gear_selector_options *selectors; /* named ones, at most GEAR_SELECTORS_MAX */
   uint32_t selector_count;
   uint32_t top_k;          /* sampler top_k */
-  double half_life;        /* sampler recency: insertions */
+  double half_life;        /* sampler recency: insertions; >= 0.5 */
   uint64_t capacity_bytes; /* of the items' steps together, each item counted whole; the remover makes
                               room beyond; 0 is without limit. Where capacity_steps is not given, it
                               also bounds the storage, and an item larger than it is not made */
@@ -535,7 +535,8 @@ GEAR_API int gear_writer_set_prompt_group(gear_writer *writer, uint32_t lane, ui
  * was taken over and *waiting steps that were accepted for it were refused; all others are admitted. */
 GEAR_API int gear_writer_flush(gear_writer *writer, int64_t timeout_ns, uint64_t *waiting);
 
-/* Ends open episodes as truncated and gives the lanes back; steps that are accepted are still admitted. */
+/* Ends open episodes as truncated and gives the lanes back; steps that are accepted are still admitted, but
+ * for lanes that were taken over (flush first to hear of those). */
 GEAR_API int gear_writer_close(gear_writer *writer);
 
 /* ------------------------------------------------------------------ 5. sampler */
@@ -631,7 +632,9 @@ typedef enum gear_normalise {
 /* What becomes of drawn items whose version is below the table's less version_lag. */
 typedef enum gear_version_policy {
   GEAR_VERSION_ANY = 0,  /* nothing: every version is drawn */
-  GEAR_VERSION_SKIP = 1, /* not drawn; a group counts them as skipped and does not come back to them */
+  GEAR_VERSION_SKIP = 1, /* not drawn; a group counts them as skipped and does not come back to them. Direct by
+                            uniform, prioritized and recency; leased draws get past 256 old items at most, so drop
+                            suits tables in order of insertion better. Rows drawn ahead (prefetch) may be older */
   GEAR_VERSION_DROP = 2  /* removed from the table; leased mode */
 } gear_version_policy;
 
@@ -653,7 +656,9 @@ typedef struct gear_sampler_options {
   uint32_t reserved;
   const char *selector;     /* name of one of the table's selectors; default the table's sampler */
   const char *group;        /* consumer group, 1 to 63 bytes: its samplers together see every item once, in order of
-                               insertion; release acknowledges. Made by the first who names it. Leased mode */
+                               insertion (items there before the table's first group: only where it has a
+                               fifo or lifo index); release acknowledges. Made by the first who names it. First
+                               deliveries count for the limiter, of each group. Leased mode */
   uint32_t group_from;      /* a new group begins 0 with the oldest item, 1 with the next inserted */
   uint32_t unique;          /* 1: no item twice in a batch; when the table has fewer than asked, all it has. Each item is
                                drawn from those not yet in the batch; its probability is told as if it were the first.
@@ -785,7 +790,8 @@ GEAR_API const uint64_t *gear_batch_versions(const gear_batch *batch);
 GEAR_API int gear_batch_reject(gear_batch *batch);
 
 /* Ends the batch. ESTALE when it was released before; also when a lease of it had expired (the rows read
- * were right all the same). */
+ * were right all the same). Consumer groups: OK acknowledges for good. After ESTALE the items are delivered
+ * again, unless this thread was held up between its last look at the clock and the record of the release. */
 GEAR_API int gear_batch_release(gear_batch *batch);
 
 /* ------------------------------------------------------------------ 7. items */

@@ -28,6 +28,12 @@ Status sampler_closed() {
                "again; release batches before closing the sampler");
 }
 
+Status forked() {
+  return error(GEAR_ESTALE,
+               "release batch: this process is a fork of the one that drew it, which alone can "
+               "acknowledge; release it there");
+}
+
 }  // namespace
 
 // Ended leases go before anything new; false while there is no room for them.
@@ -44,6 +50,14 @@ bool LeaseLine::push_pending() {
     pending_.pop_back();
   }
   return pending_.empty();
+}
+
+void LeaseLine::reject_pending(const LeaseHold& hold) {
+  for (Ended& ended : pending_) {
+    for (uint32_t i = 0; i < hold.run_count; ++i) {
+      if (ended.run.first == hold.runs[i].first) ended.how = LeaseEnd::kRejected;
+    }
+  }
 }
 
 bool LeaseLine::has_room() {
@@ -78,13 +92,18 @@ void LeaseLine::close() {
 
 Status LeaseLine::end(const LeaseHold& hold, LeaseEnd how) {
   // The child of a fork holds copied rows but no lease, and the mutex may be its parent's.
-  if (forks_ != fork_generation()) return {};
+  if (forks_ != fork_generation()) return acknowledges_ ? forked() : Status();
   bool pushed = false;
   for (bool first = true; !pushed; first = false) {
     std::lock_guard lock(mutex_);
     if (channel_ == nullptr) return acknowledges_ ? sampler_closed() : Status();
+    // Too late to acknowledge: whoever is told so may count on another delivery.
+    bool late = acknowledges_ && now_ns() - hold.drawn_ns > lease_timeout_ns_;
+    if (late) how = LeaseEnd::kRejected;
     if (first) {
       for (uint32_t i = 0; i < hold.run_count; ++i) pending_.push_back({hold.runs[i], how});
+    } else if (late) {
+      reject_pending(hold);
     }
     pushed = push_pending();
     channel_->submit(pushed ? Urgency::kCommit : Urgency::kAnswer);

@@ -50,6 +50,7 @@ class LeaseLine {
 
  private:
   bool push_pending();
+  void reject_pending(const LeaseHold& hold);
 
   std::mutex mutex_;
   Channel* channel_;               // nullptr once closed

@@ -74,11 +74,6 @@ Status check_sharing(const TableView& table, const gear_sampler_options& options
   return {};
 }
 
-// What only the conductor can do.
-bool needs_leases(const gear_sampler_options& options) {
-  return options.group != nullptr || options.version_policy == GEAR_VERSION_DROP;
-}
-
 // The index that draws by the selector of that name.
 Status resolve_selector(const layout::TableHeader& table, const char* name, uint32_t* index) {
   *index = table.sampler_index;
@@ -103,15 +98,23 @@ bool unique_directly(uint32_t selector) {
          selector == GEAR_SELECT_RECENCY;
 }
 
+// What only the conductor can do.
+bool needs_leases(const gear_sampler_options& options, uint32_t selector) {
+  // A selector that names the same items again and again gets past old ones only by setting them aside.
+  bool skips = options.version_policy == GEAR_VERSION_SKIP && !unique_directly(selector);
+  return options.group != nullptr || options.version_policy == GEAR_VERSION_DROP || skips;
+}
+
 Status resolve_mode(const layout::TableHeader& table, const gear_sampler_options& options,
                     SamplerPlan* plan) {
   uint32_t mode = options.mode;
-  if (needs_leases(options)) {
+  if (needs_leases(options, table.indexes[plan->index].selector)) {
     plan->direct = false;
     if (mode != GEAR_SAMPLE_DIRECT) return {};
     return error(GEAR_EUNSUPPORTED,
-                 "mode direct with a group or version_policy drop, which the server has to do; use "
-                 "mode leased or auto");
+                 "mode direct with a group, version_policy drop, or skip by another selector than "
+                 "uniform, prioritized or recency, which the server has to do; use mode leased or "
+                 "auto");
   }
   plan->direct = peek(table.direct_allowed) != 0 && mode != GEAR_SAMPLE_LEASED;
   bool unique_here = !plan->unique || unique_directly(table.indexes[plan->index].selector);

@@ -13,16 +13,15 @@ using layout::SumTreeIndex;
 
 namespace {
 
-constexpr double kHalfLifeLeast = 1.0 / 64;
 // The newest item's exponent after a scaling is in [0, 1); the next one is due above the first bound, or when all that
 // is left sums to less than the second.
 constexpr double kExponentMost = 512;
 constexpr double kTotalLeast = 0x1.0p-512;
 
 // A scaling takes milliseconds for millions of items. A reader looks again this often, with so many pauses in between,
-// before it says that nothing can be drawn for now.
-constexpr uint32_t kScalingTries = 400;
-constexpr uint32_t kScalingPauses = 1000;
+// before it says that nothing can be drawn for now; its caller waits then, within its own timeout.
+constexpr uint32_t kScalingTries = 8;
+constexpr uint32_t kScalingPauses = 64;
 
 constexpr uint32_t kTogether = 64;
 constexpr double kTotalMoves = 1.25;
@@ -51,7 +50,7 @@ RecencySelector::RecencySelector(RecencyIndex* index, double half_life)
     : index_(index),
       tree_(tree_of(index)),
       number_(layout::at_offset<uint64_t>(index, index->number_offset)),
-      half_life_(std::max(half_life, kHalfLifeLeast)) {}
+      half_life_(half_life) {}
 
 double RecencySelector::exponent(uint64_t number) const {
   auto since_base = static_cast<double>(static_cast<int64_t>(number - index_->base));

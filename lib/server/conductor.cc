@@ -33,7 +33,9 @@ void Conductor::tick(int64_t now_ns) {
   if (now_ns < tick_due_) return;
   tick_due_ = INT64_MAX;
   for (const auto& port : ports_) {
+    bool sound = !port->broken();
     port->tick(now_ns);
+    if (sound && port->broken()) offenders_.push_back(port->session());
     if (port->wants_tick()) tick_due_ = now_ns + kTickNs;
   }
 }

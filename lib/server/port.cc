@@ -100,7 +100,11 @@ void Port::publish_progress() {
 
 void Port::end(int status) {
   if (failure_ != 0) return;
-  while (failure_ == 0 && work() > 0) {
+  // What is in the ring now: a client that goes on pushing keeps nobody here.
+  for (uint64_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
+    uint64_t before = submissions_.head();
+    if (work() == 0) break;
+    left -= std::min(left, std::max<uint64_t>(submissions_.head() - before, 1));
   }
   if (failure_ == 0) fail(status);
 }

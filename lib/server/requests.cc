@@ -316,7 +316,7 @@ Reply Requests::open_writer(const Session& session, const ControlHeader& header,
   auto table = usable_table(request.table_id, "open writer");
   if (!table.ok()) return failed(table.status());
   // A writer that was killed a moment ago holds no name.
-  if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead();
+  if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead(session.id);
   return channel_reply(WriterPort::open(table.value(), wanted, instance_.id(),
                                         next_channel_id_++, session.id, channel_memory()),
                        true);

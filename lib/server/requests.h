@@ -41,7 +41,7 @@ class Requests {
   Facts facts;
 
   // Ends the sessions of processes that are dead, whether or not their deaths were told yet.
-  std::function<void()> bury_the_dead = [] {};
+  std::function<void(uint64_t but)> bury_the_dead = [](uint64_t) {};
 
  private:
   Reply hello(Session& session, const layout::HelloRequest& request);

@@ -79,15 +79,16 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
                  request.prefetch);
   }
   GEAR_TRY(check_sharing(*table, request));
+  ChannelPlan plan = sampler_plan(request);
+  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
+  if (!channel.ok()) return channel.status();
+  // Last: a group that is made stays.
   std::shared_ptr<ConsumerGroup> group;
   if (request.group[0] != '\0') {
     auto opened = table->open_group(request.group, request.group_from == 0);
     if (!opened.ok()) return opened.status();
     group = opened.take();
   }
-  ChannelPlan plan = sampler_plan(request);
-  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
-  if (!channel.ok()) return channel.status();
   std::unique_ptr<SamplerPort> port(
       new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
   port->group_ = std::move(group);
@@ -286,7 +287,7 @@ size_t SamplerPort::post_draws(uint64_t through) {
   return posted;
 }
 
-bool SamplerPort::ready(uint64_t draws) const {
+bool SamplerPort::ready(uint64_t draws) {
   return group_ ? table().draws_ready_for(*group_, filter_, draws) : table().draws_ready(draws);
 }
 

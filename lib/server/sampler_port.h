@@ -56,7 +56,7 @@ class SamplerPort final : public Port {
   };
   Lease& lease(uint64_t number) { return leases_[number & (leases_.size() - 1)]; }
   void end_lease(Lease& lease, LeaseEnd how);
-  bool ready(uint64_t draws) const;
+  bool ready(uint64_t draws);
   bool draw(Drawn* drawn);
 
   Rng rng_;

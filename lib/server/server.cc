@@ -56,7 +56,7 @@ class ServerLoop final : public Server {
         stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         requests_(options_, *instance_, conductor_, maker_) {
     requests_.facts.event_loop = loop_->name();
-    requests_.bury_the_dead = [this] { end_dead_sessions(true); };
+    requests_.bury_the_dead = [this](uint64_t but) { end_dead_sessions(true, but); };
   }
 
   Status watch_own_descriptors() {
@@ -90,7 +90,7 @@ class ServerLoop final : public Server {
   void accept_clients(int listener);
   void admit_client(Session session);
   void look_for_the_dead(int64_t now);
-  void end_dead_sessions(bool pollable_too);
+  void end_dead_sessions(bool pollable_too, uint64_t but);
   void turn_away(int listener);
   void serve_request(Session& session);
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
@@ -277,14 +277,15 @@ void ServerLoop::admit_client(Session session) {
 void ServerLoop::look_for_the_dead(int64_t now) {
   if (unpollable_ == 0 || now < dead_due_) return;
   dead_due_ = now + kDeadLookNs;
-  end_dead_sessions(false);
+  end_dead_sessions(false, 0);
 }
 
-void ServerLoop::end_dead_sessions(bool pollable_too) {
+// All but the session `but`, whose request is being served; its own death is told in time.
+void ServerLoop::end_dead_sessions(bool pollable_too, uint64_t but) {
   std::vector<uint64_t> dead;
   for (const auto& [id, session] : sessions_) {
     bool asked = pollable_too || !session.process.pollable();
-    if (asked && session.process.dead()) dead.push_back(id);
+    if (id != but && asked && session.process.dead()) dead.push_back(id);
   }
   for (uint64_t id : dead) end_session(id, "its process died");
 }

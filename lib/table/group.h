@@ -41,6 +41,8 @@ class ConsumerGroup {
   uint64_t lag() const { return lag_; }
   // Draws that could be made now, before any version is looked at.
   uint64_t available() const { return lag_ + again_.size(); }
+  // Of them, those that a consumer had before.
+  uint64_t redeliveries() const { return redeliveries_; }
 
   // Begins with the oldest item.
   void begin_at_first(const ItemOrder& order, uint64_t items) {
@@ -70,15 +72,20 @@ class ConsumerGroup {
   uint32_t cursor() const { return cursor_; }
 
   // What comes back. CompletionType of the record says whether a consumer had it: kItemAgain.
-  void put_back_first(const Drawn& drawn) { again_.push_front(drawn); }
+  void put_back_first(const Drawn& drawn) {
+    again_.push_front(drawn);
+    if (drawn.record.type == kAgain) ++redeliveries_;
+  }
   void deliver_again(Drawn drawn) {
-    drawn.record.type = static_cast<uint32_t>(layout::CompletionType::kItemAgain);
+    drawn.record.type = kAgain;
     again_.push_back(drawn);
+    ++redeliveries_;
   }
   bool has_again() const { return !again_.empty(); }
   Drawn take_again() {
     Drawn drawn = again_.front();
     again_.pop_front();
+    if (drawn.record.type == kAgain) --redeliveries_;
     return drawn;
   }
 
@@ -88,7 +95,10 @@ class ConsumerGroup {
   }
 
  private:
+  static constexpr auto kAgain = static_cast<uint32_t>(layout::CompletionType::kItemAgain);
+
   std::string name_;
+  uint64_t redeliveries_ = 0;
   uint32_t cursor_ = layout::kNone;
   uint64_t lag_ = 0;
   std::deque<Drawn> again_;

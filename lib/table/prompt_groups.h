@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <list>
+#include <unordered_map>
 #include <vector>
 
 namespace gear {
 
 // Conductor only; private memory. Members are item slots that are filled and hidden: in no index, and of no generation that
-// a key could name. O(incomplete groups) to find one.
+// a key could name. O(1) but for a group's own members.
 class PromptGroups {
  public:
   struct Group {
@@ -19,32 +20,30 @@ class PromptGroups {
 
   // The incomplete group of that id, or nullptr.
   Group* find(uint64_t id) {
-    for (Group& group : groups_) {
-      if (group.id == id) return &group;
-    }
-    return nullptr;
+    auto found = by_id_.find(id);
+    return found != by_id_.end() ? &*found->second : nullptr;
   }
   Group* begin(uint64_t id, uint32_t size) {
     groups_.push_back({id, size, {}});
-    groups_.back().slots.reserve(size);
+    by_id_[id] = std::prev(groups_.end());
     return &groups_.back();
   }
   // Takes the group out; its slots are the caller's now.
   std::vector<uint32_t> finish(uint64_t id) {
-    for (auto group = groups_.begin(); group != groups_.end(); ++group) {
-      if (group->id != id) continue;
-      std::vector<uint32_t> slots = std::move(group->slots);
-      groups_.erase(group);
-      return slots;
-    }
-    return {};
+    auto found = by_id_.find(id);
+    if (found == by_id_.end()) return {};
+    std::vector<uint32_t> slots = std::move(found->second->slots);
+    groups_.erase(found->second);
+    by_id_.erase(found);
+    return slots;
   }
   size_t count() const { return groups_.size(); }
   // The one begun first.
   uint64_t oldest() const { return groups_.front().id; }
 
  private:
-  std::list<Group> groups_;
+  std::list<Group> groups_;  // in order of their begin
+  std::unordered_map<uint64_t, std::list<Group>::iterator> by_id_;
 };
 
 }  // namespace gear

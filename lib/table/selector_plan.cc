@@ -9,6 +9,9 @@
 namespace gear {
 namespace {
 
+// Below it the weights would be scaled every few hundred insertions, each time all of them.
+constexpr double kHalfLifeLeast = 0.5;
+
 using layout::IndexRecord;
 using layout::kNone;
 using layout::SelectorSpec;
@@ -26,8 +29,8 @@ Status check_parameters(const char* tried, const IndexRecord& record, double alp
                  tried, alpha_given, record.epsilon);
   }
   if (record.selector == GEAR_SELECT_RECENCY &&
-      !(std::isfinite(record.half_life) && record.half_life > 0)) {
-    return error(GEAR_EINVAL, "%s: recency with half_life %g; give insertions, finite and above 0", tried,
+      !(std::isfinite(record.half_life) && record.half_life >= kHalfLifeLeast)) {
+    return error(GEAR_EINVAL, "%s: recency with half_life %g; give insertions, finite and at least 0.5", tried,
                  record.half_life);
   }
   if (record.selector == GEAR_SELECT_TOP_K && record.top_k < 1) {

@@ -98,7 +98,7 @@ class Table {
   std::shared_ptr<ConsumerGroup> find_group(const char* name) const;
   const std::vector<std::shared_ptr<ConsumerGroup>>& groups() const { return groups_; }
   void drop_group(ConsumerGroup& group);
-  bool draws_ready_for(const ConsumerGroup& group, const VersionFilter& filter, uint64_t n) const;
+  bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
   void take_for(ConsumerGroup& group, const Drawn& drawn);
   void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
@@ -145,7 +145,7 @@ class Table {
   void open_selectors();
 
   uint64_t items_coming(const Lane& lane);
-  bool items_blocked(const Lane& lane);
+  bool items_blocked(const Lane& lane, uint32_t length);
   bool step_makes_item(const Lane& lane) const;
   void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
   void forget_past_rows(Lane& lane);
@@ -188,7 +188,9 @@ class Table {
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
   bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
+  bool version_too_old(uint64_t version, const VersionFilter& filter) const;
   bool too_old(uint32_t slot, const VersionFilter& filter) const;
+  void pass_over_old(ConsumerGroup& group, const VersionFilter& filter);
   void drop_too_old(uint32_t slot);
   // Out of what the index draws from, and back.
   void leave_out(uint32_t index, uint32_t slot);

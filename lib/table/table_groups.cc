@@ -1,5 +1,8 @@
 // Consumer groups, prompt groups, versions: who may see which items, and when.
 
+#include <algorithm>
+#include <new>
+
 #include "base/check.h"
 #include "base/shared_word.h"
 #include "select/list.h"
@@ -14,12 +17,21 @@ namespace {
 constexpr size_t kGroupsMax = 64;
 // Picks that may be too old before those are set aside.
 constexpr uint32_t kVersionTries = 64;
+constexpr uint32_t kVersionAside = 256;
+
+bool delivered_before(const Drawn& drawn) {
+  return drawn.record.type == static_cast<uint32_t>(CompletionType::kItemAgain);
+}
 }  // namespace
 
-bool Table::too_old(uint32_t slot, const VersionFilter& filter) const {
+bool Table::version_too_old(uint64_t version, const VersionFilter& filter) const {
   if (filter.policy == GEAR_VERSION_ANY || versions_ == nullptr) return false;
   uint64_t now = header_->counters.version;
-  return now > filter.lag && versions_[slot] < now - filter.lag;
+  return now > filter.lag && version < now - filter.lag;
+}
+
+bool Table::too_old(uint32_t slot, const VersionFilter& filter) const {
+  return versions_ != nullptr && version_too_old(versions_[slot], filter);
 }
 
 // An item that the sampler's index still holds.
@@ -43,18 +55,18 @@ bool Table::pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pic
       ++tries;
     }
   }
-  // A selector that would name the same ones for ever, or hardly any item that is new enough: set old ones aside.
-  std::vector<uint32_t> aside;
+  // A selector that would name the same ones for ever, or hardly any item that is new enough: set old ones aside, as many
+  // as one draw may cost the others.
+  uint32_t aside[kVersionAside];
+  uint32_t count = 0;
   bool found = false;
-  while (!found && selector.pick(rng, pick)) {
+  while (count < kVersionAside && selector.pick(rng, pick)) {
     found = !too_old(pick->slot, filter);
     if (found) break;
-    aside.push_back(pick->slot);
+    aside[count++] = pick->slot;
     leave_out(index, pick->slot);
   }
-  for (size_t i = aside.size(); i-- > 0;) {
-    let_in(index, aside[i]);
-  }
+  while (count > 0) let_in(index, aside[--count]);
   return found;
 }
 
@@ -117,7 +129,13 @@ Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool 
     return error(GEAR_ELIMIT, "group \"%s\": table \"%s\" has its %zu groups; drop one", name,
                  header_->name, groups_.size());
   }
-  keep_order();
+  try {
+    keep_order();
+  } catch (const std::bad_alloc&) {
+    order_ = ItemOrder();
+    return error(GEAR_ENOMEM, "group \"%s\": no memory for the order of %u items; free some", name,
+                 header_->item_slots);
+  }
   group = std::make_shared<ConsumerGroup>(name);
   if (from_oldest) group->begin_at_first(order_, header_->counters.items);
   groups_.push_back(group);
@@ -153,9 +171,12 @@ void Table::drop_group(ConsumerGroup& group) {
   std::erase_if(groups_, [&group](const auto& one) { return one.get() == &group; });
 }
 
-bool Table::draws_ready_for(const ConsumerGroup& group, const VersionFilter& filter,
-                            uint64_t n) const {
-  if (group.available() < n || !limiter_.may_sample(n + reserved_)) return false;
+// What is delivered again was counted at its first delivery: the limiter is asked for the others alone.
+bool Table::draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n) {
+  pass_over_old(group, filter);
+  if (group.available() < n) return false;
+  uint64_t first_ones = n - std::min(n, group.redeliveries());
+  if (first_ones > 0 && !limiter_.may_sample(first_ones + reserved_)) return false;
   if (filter.policy == GEAR_VERSION_ANY || header_->counters.version == 0) return true;
   uint64_t found = group.available() - group.lag();
   for (uint32_t slot = group.cursor(); slot != kNone && found < n; slot = order_.next(slot)) {
@@ -164,38 +185,50 @@ bool Table::draws_ready_for(const ConsumerGroup& group, const VersionFilter& fil
   return found >= n;
 }
 
-bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn) {
-  if (group.has_again()) {
-    *drawn = group.take_again();
-    ++reserved_;
-    return true;
-  }
-  for (;;) {
+// Undelivered items that are too old, up to the first that is not. Versions never go down: each is passed once.
+void Table::pass_over_old(ConsumerGroup& group, const VersionFilter& filter) {
+  while (group.cursor() != kNone && too_old(group.cursor(), filter)) {
     uint32_t slot = group.advance(order_);
-    if (slot == kNone) return false;
-    if (!too_old(slot, filter)) {
-      pin_draw(slot, 1.0, drawn);
-      return true;
-    }
     ++group.counts.skipped;
     if (filter.policy == GEAR_VERSION_DROP) drop_too_old(slot);
   }
 }
 
+bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn) {
+  while (group.has_again()) {
+    *drawn = group.take_again();
+    if (version_too_old(drawn->record.version, filter)) {
+      ++group.counts.skipped;
+      unpin(drawn->pin);
+      continue;
+    }
+    if (!delivered_before(*drawn)) ++reserved_;
+    return true;
+  }
+  pass_over_old(group, filter);
+  uint32_t slot = group.advance(order_);
+  if (slot == kNone) return false;
+  pin_draw(slot, 1.0, drawn);
+  return true;
+}
+
 void Table::take_for(ConsumerGroup& group, const Drawn& drawn) {
   if (drawn.epoch != header_->counters.epoch) return;
-  take(drawn);
   ++group.counts.delivered;
   ++group.counts.in_flight;
-  bool again = drawn.record.type == static_cast<uint32_t>(CompletionType::kItemAgain);
-  if (again) ++group.counts.redelivered;
+  if (delivered_before(drawn)) {
+    ++group.counts.redelivered;
+  } else {
+    take(drawn);
+  }
 }
 
 void Table::give_back_for(ConsumerGroup& group, const Drawn& drawn) {
-  if (group.dropped || drawn.epoch != header_->counters.epoch) return unpin(drawn.pin);
-  --reserved_;
-  group.put_back_first(drawn);
+  if (drawn.epoch != header_->counters.epoch) return unpin(drawn.pin);
+  if (!delivered_before(drawn)) --reserved_;
   ++changes_;
+  if (group.dropped) return unpin(drawn.pin);
+  group.put_back_first(drawn);
 }
 
 void Table::acknowledge(ConsumerGroup& group, const Drawn& drawn) {

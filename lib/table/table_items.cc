@@ -31,13 +31,17 @@ uint64_t Table::items_coming(const Lane& lane) {
   return members + 1 >= size ? size : 0;
 }
 
-bool Table::items_blocked(const Lane& lane) {
+bool Table::items_blocked(const Lane& lane, uint32_t length) {
   uint64_t coming = items_coming(lane);
   if (coming > 0 && !limiter_.may_insert(coming)) return true;
   // Full of items that are drawn for the last time but not taken yet: none may be evicted.
   const layout::TableCounters& counters = header_->counters;
-  return counters.items + counters.items_hidden >= header_->capacity_items &&
-         indexed_ == 0 && prompt_groups_.count() == 0;
+  if (indexed_ > 0 || prompt_groups_.count() > 0) return false;
+  uint64_t bytes = item_bytes(length);
+  // One that fits in no table at all is rejected, not waited for.
+  bool no_bytes = header_->capacity_bytes != 0 && bytes <= header_->capacity_bytes &&
+                  counters.bytes + bytes > header_->capacity_bytes;
+  return no_bytes || counters.items >= header_->capacity_items;
 }
 
 // Makes the item, or counts it as rejected.
@@ -125,7 +129,9 @@ void Table::make_room() {
 // the indexes but not counted yet does not give way to incomplete groups.
 bool Table::remove_something() {
   bool only_incoming = header_->counters.items == 0;
-  if (indexed_ > 0 && !(only_incoming && prompt_groups_.count() > 0)) {
+  // Nor do visible items, to several incomplete groups that hold more than half of the table.
+  bool crowded = header_->counters.items_hidden > header_->capacity_items / 2 && prompt_groups_.count() > 1;
+  if (indexed_ > 0 && !((only_incoming || crowded) && prompt_groups_.count() > 0)) {
     evict_one();
     return true;
   }

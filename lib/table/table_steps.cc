@@ -33,14 +33,14 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
   Admit outcome = Admit::kDone;
   for (; *done < count; ++*done) {
     bool makes_item = step_makes_item(lane);
-    if (makes_item && items_blocked(lane)) {
+    uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
+    if (makes_item && items_blocked(lane, length)) {
       outcome = Admit::kBlocked;
       break;
     }
     auto step = static_cast<uint32_t>(lane.episode_steps());
     append_row(lane, index, step);
     if (makes_item) {
-      uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
       insert_item(lane, lane.next_row - length, length, coming_priority(lane), 0);
     }
   }
@@ -100,7 +100,7 @@ Admit Table::end_episode(uint32_t index, uint32_t flags) {
   bool whole = header_->item_policy == GEAR_ITEMS_EPISODE && steps > 0;
   bool shorter = header_->item_policy == GEAR_ITEMS_SEQUENCE && steps > 0 &&
                  steps < header_->item_length && header_->short_episodes == 0;
-  if ((whole || shorter) && items_blocked(lane)) return Admit::kBlocked;
+  if ((whole || shorter) && items_blocked(lane, static_cast<uint32_t>(steps))) return Admit::kBlocked;
 
   uint64_t first_row = lane.episode_row;
   uint32_t end_flag = end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated;
@@ -148,7 +148,7 @@ Admit Table::make_item(uint32_t index, uint32_t length, double priority) {
   bool valid = length >= 1 && length <= lane.episode_steps() &&
                length <= header_->item_steps_max && priority_valid(priority);
   if (!valid) return Admit::kRejected;
-  if (items_blocked(lane)) return Admit::kBlocked;
+  if (items_blocked(lane, length)) return Admit::kBlocked;
   insert_item(lane, lane.next_row - length, length, priority, 0);
   return Admit::kDone;
 }

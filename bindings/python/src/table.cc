@@ -72,6 +72,10 @@ bool set_option(gear_table_options& options, const std::string& name, nb::handle
   GEAR_OPTION(lock)
   GEAR_OPTION(numa_node)
   GEAR_OPTION(lease_timeout_ms)
+  GEAR_OPTION(top_k)
+  GEAR_OPTION(half_life)
+  GEAR_OPTION(table_weights)
+  GEAR_OPTION(capacity_bytes)
 #undef GEAR_OPTION
   return false;
 }

@@ -181,3 +181,26 @@ def test_keys_and_priorities_of_wrong_kind_are_refused(table):
         table.update_priorities(keys, np.ones(3))
     with pytest.raises(gear.DtypeError):
         table.delete([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "largest"),
+    [
+        ({"sampler": "max_heap"}, 1),
+        ({"sampler": "top_k", "top_k": 3}, 3),
+        ({"sampler": "lifo"}, 1),
+        ({"sampler": "recency", "half_life": 1.0}, 10),
+    ],
+)
+def test_every_selector_draws_what_it_should(client, options, largest):
+    table = client.create_table("t", {"x": "int64"}, 10, **options)
+    writer = table.writer()
+    for step in range(10):
+        writer.set_priority(0, float(step))
+        writer.append({"x": step})
+    writer.flush()
+    drawn = set()
+    for _ in range(8):
+        with table.sampler(seed=1).sample(32) as batch:
+            drawn |= set(batch["x"].tolist())
+    assert 9 in drawn and len(drawn) <= largest

@@ -108,6 +108,10 @@ class Client:
         lock: Want = "no",
         numa_node: int = -1,
         lease_timeout: float = 0.0,
+        top_k: int = 0,
+        half_life: float = 0.0,
+        table_weights: bool = False,
+        capacity_bytes: int = 0,
     ) -> Table:
         """Creates a table and opens it; a number left at 0 takes its default.
 
@@ -117,7 +121,9 @@ class Client:
         items: "step": every step is an item; "episode": every episode; "sequence": runs of
             `item_length` steps, one every `item_period`; "explicit": `Writer.item` makes them.
         short_episodes: "sequence": an episode shorter than item_length gives one short item.
-        sampler: "uniform" (default), "fifo" or "prioritized"; remover: "fifo" (default), "uniform".
+        sampler: "uniform" (default), "fifo", "lifo", "prioritized", "max_heap", "min_heap", "top_k" (uniform
+            over the `top_k` largest priorities) or "recency" (preference halves every `half_life`
+            insertions). remover: "fifo" (default) or another but the last two.
         priority_alpha: P(i) is proportional to (p_i + priority_epsilon) ** alpha; default 0.6.
         max_times_sampled: the draw that reaches it removes the item; 0 is without limit.
         limiter: default `Limiter.at_least(1)`.
@@ -126,6 +132,8 @@ class Client:
         lanes_max: lanes open at one time (default 64). window_before_max, window_after_max: how far
             windows reach beyond an item (default 16 steps).
         lease_timeout: seconds a leased batch may be held (default 60).
+        table_weights: keeps what samplers with normalise="table" need.
+        capacity_bytes: of the items' steps together; the remover makes room beyond.
 
         Memory is allocated before the call returns: shortage is NoSpace here, never a fault later.
         Blocks up to the client's request_timeout. Errors: InvalidArgument, Exists, NoSpace,
@@ -156,6 +164,10 @@ class Client:
             "lock": code(WANTS, lock, "lock"),
             "numa_node": numa_node,
             "lease_timeout_ms": round(lease_timeout * 1e3),
+            "top_k": top_k,
+            "half_life": half_life,
+            "table_weights": int(table_weights),
+            "capacity_bytes": capacity_bytes,
         }
         packed = limiter.packed() if limiter else None
         return Table(

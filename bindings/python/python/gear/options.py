@@ -16,7 +16,10 @@ _EINVAL = -100
 
 End = Literal["terminated", "truncated"]
 Items = Literal["step", "episode", "sequence", "explicit"]
-Selector = Literal["default", "uniform", "fifo", "prioritized"]
+Selector = Literal[
+    "default", "uniform", "fifo", "prioritized", "lifo", "max_heap", "min_heap", "top_k", "recency",
+    "mixture",
+]  # fmt: skip
 Memory = Literal["default", "posix", "memfd"]
 Want = Literal["no", "try", "required"]
 Pad = Literal["none", "left", "right"]
@@ -25,10 +28,13 @@ Mode = Literal["auto", "direct", "leased"]
 Anchor = Literal["auto", "first", "random_start", "random_step", "every_step"]
 Order = Literal["selector", "epoch"]
 Autoreset = Literal["disabled", "next_step", "same_step"]
-Normalise = Literal["batch", "none"]
+Normalise = Literal["batch", "none", "table"]
 
 ITEMS = ("step", "episode", "sequence", "explicit")
-SELECTORS = ("default", "uniform", "fifo", "prioritized")
+SELECTORS = (
+    "default", "uniform", "fifo", "prioritized", "lifo", "max_heap", "min_heap", "top_k", "recency",
+    "mixture",
+)  # fmt: skip
 MEMORIES = ("default", "posix", "memfd")
 WANTS = ("no", "try", "required")
 PADS = ("none", "left", "right")
@@ -37,7 +43,7 @@ MODES = ("auto", "direct", "leased")
 ANCHORS = ("auto", "first", "random_start", "random_step", "every_step")
 ORDERS = ("selector", "epoch")
 AUTORESETS = ("disabled", "next_step", "same_step")
-NORMALISES = ("batch", "none")
+NORMALISES = ("batch", "none", "table")
 STATES = ("", "open", "closed", "dropped")
 
 # gear_dtype, with numpy's names; 0 is none.
