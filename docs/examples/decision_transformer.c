@@ -116,9 +116,11 @@ static void run_epoch(gear_table* table, uint64_t steps_stored) {
 static void report_memory(gear_table* table, double step_bytes) {
   gear_table_info info = GEAR_TABLE_INFO_INIT;
   check(gear_table_describe(table, &info));
-  double payload = (double)info.capacity_steps * step_bytes, data = (double)info.data_bytes, directory = (double)info.directory_bytes;
-  printf("decision_transformer: data %.3f x payload of %.0f MiB, with the directory %.3f x; directory %.0f B an item of up to %d steps\n", data / payload,
-         payload / 1048576, (data + directory) / payload, directory / (double)info.capacity_items, kStepsMax);
+  double payload = (double)info.capacity_steps * step_bytes;
+  double data = (double)info.data_bytes, directory = (double)info.directory_bytes;
+  printf("decision_transformer: data %.3f x payload of %.0f MiB, with the directory %.3f x; "
+         "directory %.0f B an item of up to %d steps\n", data / payload, payload / 1048576,
+         (data + directory) / payload, directory / (double)info.capacity_items, kStepsMax);
   expect(data + directory <= 1.15 * payload, "memory overhead");
 }
 

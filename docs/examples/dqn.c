@@ -71,8 +71,10 @@ static void act(gear_table* table, int steps_wanted) {
 static gear_sampler* open_sampler(gear_table* table) {
   /* The successor may be nearer than kReturn steps where the episode ended: padded on the left, it is always the last. */
   gear_window windows[7] = {
-      {sizeof *windows, .column = "frame", .name = "observation", .offset = 1 - kStack, .length = kStack, .fill = GEAR_FILL_EDGE},
-      {sizeof *windows, .column = "frame", .name = "beyond", .offset = 2 - kStack, .length = kBeyond, .pad = GEAR_PAD_LEFT, .fill = GEAR_FILL_EDGE},
+      {sizeof *windows, .column = "frame", .name = "observation", .offset = 1 - kStack, .length = kStack,
+       .fill = GEAR_FILL_EDGE},
+      {sizeof *windows, .column = "frame", .name = "beyond", .offset = 2 - kStack, .length = kBeyond,
+       .pad = GEAR_PAD_LEFT, .fill = GEAR_FILL_EDGE},
       {sizeof *windows, .column = "action", .length = 1},
       {sizeof *windows, .column = "reward", .name = "return", .length = 1, .compute = GEAR_COMPUTE_NSTEP_RETURN},
       {sizeof *windows, .name = "steps", .length = 1, .compute = GEAR_COMPUTE_NSTEP_STEPS},
@@ -109,7 +111,8 @@ static double learn(const gear_tensor tensors[7], int row) {
 static void report_memory(gear_table* table, double step_bytes) {
   gear_table_info info = GEAR_TABLE_INFO_INIT;
   check(gear_table_describe(table, &info));
-  double payload = (double)info.capacity_steps * step_bytes, data = (double)info.data_bytes, directory = (double)info.directory_bytes;
+  double payload = (double)info.capacity_steps * step_bytes;
+  double data = (double)info.data_bytes, directory = (double)info.directory_bytes;
   printf("dqn: data %.3f x payload of %.0f MiB, with the directory %.3f x; directory %.0f B an item\n", data / payload,
          payload / 1048576, (data + directory) / payload, directory / (double)info.capacity_items);
   expect(data + directory <= 1.15 * payload, "memory overhead");

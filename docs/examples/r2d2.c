@@ -98,7 +98,8 @@ static uint32_t learn(const gear_tensor tensors[5], int row, float* errors) {
 static void report_memory(gear_table* table, double step_bytes) {
   gear_table_info info = GEAR_TABLE_INFO_INIT;
   check(gear_table_describe(table, &info));
-  double payload = (double)info.capacity_steps * step_bytes, data = (double)info.data_bytes, directory = (double)info.directory_bytes;
+  double payload = (double)info.capacity_steps * step_bytes;
+  double data = (double)info.data_bytes, directory = (double)info.directory_bytes;
   printf("r2d2: data %.3f x payload of %.0f MiB, with the directory %.3f x; directory %.0f B an item\n", data / payload,
          payload / 1048576, (data + directory) / payload, directory / (double)info.capacity_items);
   expect(data + directory <= 1.15 * payload, "memory overhead");
@@ -143,7 +144,8 @@ int main(void) {
     check(gear_sequence_priorities(errors, kRows, kTrained, trained, 0.9, priorities)); /* eta of the paper */
     for (int row = 0; row < kRows; ++row) {
       double largest = 0, sum = 0, before = gear_batch_priorities(batch)[row];
-      for (uint32_t i = 0; i < trained[row]; ++i) largest = fmax(largest, errors[row * kTrained + (int)i]), sum += errors[row * kTrained + (int)i];
+      const float* error = errors + row * kTrained;
+      for (uint32_t i = 0; i < trained[row]; ++i) largest = fmax(largest, error[i]), sum += error[i];
       expect(fabs(priorities[row] - 0.9 * largest - 0.1 * sum / trained[row]) < 1e-5, "priority of a sequence");
       expect(before == 1 || before == priorities[row], "priority"); /* new, or as we last set it */
       seen_again += before == priorities[row], seen_short += trained[row] < kTrained;
