@@ -94,6 +94,10 @@ static double learn(const gear_tensor tensors[7], int row) {
   int episode, t = (int)((uint32_t*)tensors[6].data)[row];
   memcpy(&episode, observation + (kStack - 1) * kPixels, sizeof episode);
   int length = length_of(episode), m = length - t < kReturn ? length - t : kReturn;
+  /* Beside actors that still run, the newest steps of an open episode have no successor yet: fewer frames than this. Such rows
+   * are to be left out; here every episode has ended. */
+  int before = t < kStack - 2 ? t : kStack - 2;
+  expect((int)tensors[1].lengths[row] == before + 1 + m, "the successor is there");
   for (int i = 0; i < kStack; ++i, observation += kPixels, next += kPixels) {
     expect(is_frame(observation, episode, t - kStack + 1 + i > 0 ? t - kStack + 1 + i : 0), "observation");
     expect(is_frame(next, episode, t + m - kStack + 1 + i > 0 ? t + m - kStack + 1 + i : 0), "next observation");
