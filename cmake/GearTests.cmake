@@ -126,7 +126,7 @@ function(gear_add_example file)
   set(target example_${stem})
   add_executable(${target} ${file})
   gear_test_target(${target} ${file})
-  target_link_libraries(${target} PRIVATE gear Threads::Threads)
+  target_link_libraries(${target} PRIVATE gear Threads::Threads m)
   add_test(NAME Example.${name}Runs COMMAND ${target})
   set_tests_properties(Example.${name}Runs PROPERTIES
     TIMEOUT ${timeout} LABELS "${labels}" RUN_SERIAL ${serial})

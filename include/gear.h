@@ -290,7 +290,8 @@ typedef struct gear_table_options {
                                  sequence capacity_items * period + length, explicit and episode
                                  capacity_items * episode_steps_max (which is then required) */
   uint64_t episode_steps_max; /* longest episode or item range; 0 is not declared */
-  uint32_t lanes_max;         /* lanes open at one time; default 64 */
+  uint32_t lanes_max;         /* lanes open at one time; default 64. Each has about a dozen blocks, and the windows'
+                                 reach, set aside beside capacity_steps: 0.5 to 1 MiB by default */
   uint32_t block_steps;       /* steps a block; default about 64 KiB worth, fewer for many lanes */
   uint32_t window_before_max; /* how far windows may reach before an item's first step; default 16;
                                  see GEAR_REACH_NONE */
