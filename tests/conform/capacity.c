@@ -99,3 +99,34 @@ GEAR_TEST(BytesBelowOneItemAreRefused) {
   assert_null(table);
   assert_ok(gear_close(client));
 }
+
+/* SEMANTICS 23, 26: items that are drawn for the last time cannot be evicted; the next one waits. */
+GEAR_TEST(BytesFullOfLastDrawsHoldTheNextItemBack) {
+  gear_table_options options = conform_options(1000);
+  options.max_times_sampled = 1;
+  options.sampler = GEAR_SELECT_FIFO;
+  options.capacity_bytes = 10 * kStepBytes;
+  ConformTable table = conform_open(&options, 1);
+  gear_sampler_options prefetching = GEAR_SAMPLER_OPTIONS_INIT;
+  prefetching.prefetch = 32;
+  gear_sampler* sampler = NULL;
+  assert_ok(gear_sampler_open(table.table, &prefetching, &sampler));
+  conform_append(table.writer, 0, 0, 10);
+  conform_flush(table.writer);
+  gear_batch* batch = conform_sample(sampler, 1); /* the other nine are drawn ahead */
+  conform_append(table.writer, 0, 10, 1);
+  conform_flush(table.writer);
+  conform_append(table.writer, 0, 11, 1);
+  uint64_t waiting = 0;
+  const int status = gear_writer_flush(table.writer, CONFORM_BLOCKED_NS, &waiting);
+  if (status != GEAR_OK) assert_status(status, GEAR_ETIMEDOUT);
+  assert_int_equal(conform_stats(table.table).evictions, 0);
+  assert_ok(gear_batch_release(batch));
+  for (int64_t step = 1; step < 12; ++step) {
+    batch = conform_sample(sampler, 1);
+    const gear_tensor tensor = conform_tensor(batch, "step");
+    assert_int_equal(conform_i64(&tensor, 0, 0), step);
+    assert_ok(gear_batch_release(batch));
+  }
+  conform_close(&table);
+}

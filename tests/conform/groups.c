@@ -334,3 +334,62 @@ GEAR_TEST(ATableThatRemovesDrawnItemsHasNoGroups) {
   assert_explained("max_times_sampled");
   conform_close(&table);
 }
+
+/* SEMANTICS 46: what is delivered again was counted before; the limiter is not asked again. */
+GEAR_TEST(RedeliveryNeedsNoBudgetOfTheLimiter) {
+  gear_table_options options = conform_options(100);
+  options.limiter.samples_per_insert = 1;
+  options.limiter.min_size = 1;
+  options.limiter.min_diff = 0;
+  options.limiter.max_diff = 100;
+  ConformTable table = conform_open(&options, 1);
+  conform_append(table.writer, 0, 0, 10);
+  conform_flush(table.writer);
+  gear_sampler* sampler = join(table.table, "train", 0);
+  assert_ok(gear_batch_reject(conform_sample(sampler, 10)));
+  gear_batch* batch = conform_sample(sampler, 10);
+  assert_steps(batch, 0, 10, 1);
+  assert_ok(gear_batch_release(batch));
+  wait_until(group_stats(table.table, "train").acknowledged == 10);
+  assert_int_equal(conform_stats(table.table).samples, 10);
+  conform_close(&table);
+}
+
+GEAR_TEST(DroppingAGroupGivesItsReservedDrawsBack) {
+  gear_table_options options = conform_options(200);
+  options.limiter.samples_per_insert = 1;
+  options.limiter.min_size = 1;
+  options.limiter.min_diff = 0;
+  options.limiter.max_diff = 1000;
+  ConformTable table = conform_open(&options, 1);
+  conform_append(table.writer, 0, 0, 100);
+  conform_flush(table.writer);
+  gear_sampler* sampler = join(table.table, "train", 60);
+  assert_ok(gear_batch_release(conform_sample(sampler, 1)));
+  assert_ok(gear_group_drop(table.table, "train"));
+  assert_ok(gear_sampler_close(sampler));
+  /* 99 draws are left of the 100 that the limiter admits. */
+  gear_sampler* leased = conform_sampler(table.table, GEAR_SAMPLE_LEASED, 1);
+  assert_ok(gear_batch_release(conform_sample(leased, 99)));
+  conform_close(&table);
+}
+
+/* SEMANTICS 46, 47: whoever is told that a release came too late may count on another delivery. */
+GEAR_TEST(ItemsOfAReleaseThatCameTooLateAreDeliveredAgain) {
+  gear_table_options options = conform_options(100);
+  options.lease_timeout_ms = 20;
+  ConformTable table = conform_open(&options, 1);
+  gear_sampler* sampler = join(table.table, "train", 0);
+  for (int64_t first = 0; first < 5; ++first) {
+    conform_append(table.writer, 0, first, 1);
+    conform_flush(table.writer);
+    gear_batch* held = conform_sample(sampler, 1);
+    const int64_t late_ns = conform_now_ns() + INT64_C(21000000);
+    while (conform_now_ns() < late_ns) conform_pause();
+    assert_status(gear_batch_release(held), GEAR_ESTALE);
+    gear_batch* again = conform_sample(sampler, 1);
+    assert_steps(again, first, 1, 1);
+    if (gear_batch_release(again) != GEAR_OK) skip(); /* held up for 20 ms: not what this is about */
+  }
+  conform_close(&table);
+}

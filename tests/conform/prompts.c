@@ -199,3 +199,22 @@ GEAR_TEST(TablesWithPromptGroupsAreNotSampledDirectly) {
   assert_int_equal(conform_info(table.table).prompt_groups_max, 8);
   conform_close(&table);
 }
+
+GEAR_TEST(IncompleteGroupsOfWritersThatAreGoneDoNotCrowdOutTheRest) {
+  ConformTable table = open_prompts(1, 20, 100);
+  int64_t step = 0;
+  for (uint64_t group = 0; group < 6; ++group) {
+    for (int member = 0; member < 3; ++member, step += 2) {
+      append_member(table.writer, 0, group, 4, step);
+    }
+  }
+  assert_ok(gear_writer_set_prompt_group(table.writer, 0, 0, 0, CONFORM_PATIENCE_NS));
+  for (int item = 0; item < 30; ++item, step += 2) {
+    conform_append(table.writer, 0, step, 2);
+    conform_end(table.writer, 0, GEAR_TERMINATED);
+  }
+  conform_flush(table.writer);
+  assert_true(conform_stats(table.table).items >= 10);
+  assert_true(conform_stats(table.table).prompt_groups_dropped > 0);
+  conform_close(&table);
+}

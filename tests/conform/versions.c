@@ -166,3 +166,34 @@ GEAR_TEST(PoliciesThatTheTableCannotServeAreRefused) {
   assert_status(gear_sampler_open(table.table, &options, &sampler), GEAR_EUNSUPPORTED);
   conform_close(&table);
 }
+
+GEAR_TEST(SkippingInOrderOfInsertionIsLeftToTheServer) {
+  gear_table_options table_options = conform_options(100);
+  table_options.sampler = GEAR_SELECT_FIFO;
+  ConformTable table = open_versions(table_options, 2);
+  assert_ok(gear_table_set_version(table.table, 1));
+  gear_sampler* sampler = open_sampler(table.table, GEAR_SAMPLE_AUTO, GEAR_VERSION_SKIP, 0, NULL);
+  gear_batch* batch = conform_sample(sampler, 1);
+  assert_versions_from(batch, 1);
+  assert_ok(gear_batch_release(batch));
+  gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+  options.mode = GEAR_SAMPLE_DIRECT;
+  options.version_policy = GEAR_VERSION_SKIP;
+  assert_status(gear_sampler_open(table.table, &options, &sampler), GEAR_EUNSUPPORTED);
+  assert_explained("leased");
+  conform_close(&table);
+}
+
+GEAR_TEST(RedeliveriesThatBecameTooOldAreSkipped) {
+  ConformTable table = open_versions(conform_options(100), 1);
+  gear_sampler* sampler =
+      open_sampler(table.table, GEAR_SAMPLE_AUTO, GEAR_VERSION_SKIP, 0, "train");
+  assert_ok(gear_batch_reject(conform_sample(sampler, 10)));
+  assert_ok(gear_table_set_version(table.table, 1));
+  gear_batch* batch = NULL;
+  assert_status(gear_sample(sampler, 1, CONFORM_BLOCKED_NS, &batch), GEAR_ETIMEDOUT);
+  gear_group_stats stats = GEAR_GROUP_STATS_INIT;
+  assert_ok(gear_group_get_stats(table.table, "train", &stats));
+  assert_int_equal(stats.skipped, 10);
+  conform_close(&table);
+}
