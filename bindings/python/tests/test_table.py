@@ -197,7 +197,7 @@ def test_every_selector_draws_what_it_should(client, options, largest):
     writer = table.writer()
     for step in range(10):
         writer.set_priority(0, float(step))
-        writer.append({"x": step})
+        writer.append(0, {"x": step})
     writer.flush()
     drawn = set()
     for _ in range(8):
