@@ -25,7 +25,7 @@ fresh_copy() {
 run_test() { # target, test
   binary=$scratch/build/tests/$1
   case $1 in
-    unit_*) timeout 300 "$binary" --gtest_filter="$2" > "$scratch/output" 2>&1 ;;
+    unit_*|stress_*) timeout 300 "$binary" --gtest_filter="$2" > "$scratch/output" 2>&1 ;;
     *) timeout 300 "$binary" --run "$2" > "$scratch/output" 2>&1 ;;
   esac
 }
