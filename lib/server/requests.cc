@@ -168,8 +168,10 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
   memcpy(static_cast<void*>(columns.data()), body + sizeof request, columns_bytes);
   for (layout::ColumnSpec& column : columns) terminate(column.name);
   std::vector<layout::SelectorSpec> selectors(request.selector_count);
-  memcpy(static_cast<void*>(selectors.data()), body + sizeof request + columns_bytes,
-         selectors_bytes);
+  if (selectors_bytes > 0) {
+    memcpy(static_cast<void*>(selectors.data()), body + sizeof request + columns_bytes,
+           selectors_bytes);
+  }
   for (layout::SelectorSpec& selector : selectors) terminate(selector.name);
 
   if (request.memory > GEAR_MEMORY_MEMFD || request.huge_pages > GEAR_WANT_REQUIRED ||
@@ -309,7 +311,7 @@ Reply Requests::open_writer(const Session& session, const ControlHeader& header,
   if (header.body_bytes - sizeof request != names_bytes) return malformed(header);
   LanesWanted wanted{request.lanes, std::vector<uint64_t>(names_bytes / sizeof(uint64_t)),
                      request.take_over != 0};
-  memcpy(wanted.names.data(), body + sizeof request, names_bytes);
+  if (names_bytes > 0) memcpy(wanted.names.data(), body + sizeof request, names_bytes);
 
   Status room = check_channels();
   if (!room.ok()) return failed(room);
