@@ -1,7 +1,9 @@
 // The edge of the library: what every function of gear.h does around its call.
 #pragma once
 
+#include <cstring>
 #include <new>
+#include <vector>
 
 #include "base/status.h"
 #include "client/client.h"
@@ -29,6 +31,13 @@ int guarded(const Body& body) noexcept {
 
 // EINVAL when the pointer, called `name` in gear.h, is NULL.
 Status need(const void* pointer, const char* function, const char* name);
+
+// Calls name(i, user) for each of a reply's names, which are NUL-terminated, the last one perhaps not.
+inline void tell_names(std::vector<char>& names, void (*name)(const char* name, void* user),
+                       void* user) {
+  names.push_back('\0');
+  for (size_t at = 0; at + 1 < names.size(); at += strlen(&names[at]) + 1) name(&names[at], user);
+}
 
 // The objects behind the opaque pointers.
 inline Client* behind(gear_client* handle) {

@@ -82,9 +82,7 @@ int gear_group_list(gear_table* table, void (*name)(const char* name, void* user
     if (!reply.ok()) {
       return within(format("list groups of \"%s\"", behind(table)->name()), reply.status());
     }
-    std::vector<char>& names = reply.value().body;
-    names.push_back('\0');
-    for (size_t at = 0; at + 1 < names.size(); at += strlen(&names[at]) + 1) name(&names[at], user);
+    tell_names(reply.value().body, name, user);
     return {};
   });
 }

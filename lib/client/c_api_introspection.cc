@@ -42,7 +42,7 @@ gear_table_info describe(const layout::TableHeader& header) {
   info.directory_bytes = header.directory_bytes;
   info.data_bytes = header.data_bytes;
   info.memory = header.memory;
-  info.direct = header.direct_allowed;
+  info.direct = peek(header.direct_allowed);
   info.capacity_bytes = header.capacity_bytes;
   info.half_life = header.indexes[header.sampler_index].half_life;
   info.top_k = header.indexes[header.sampler_index].top_k;
@@ -141,9 +141,7 @@ int gear_table_list(gear_client* client, void (*name)(const char* name, void* us
     }
     Result<Reply> reply = behind(client)->session().ask(layout::ControlOp::kTableList, nullptr, 0);
     if (!reply.ok()) return within("list tables", reply.status());
-    std::vector<char>& names = reply.value().body;
-    names.push_back('\0');
-    for (size_t at = 0; at + 1 < names.size(); at += strlen(&names[at]) + 1) name(&names[at], user);
+    tell_names(reply.value().body, name, user);
     return {};
   });
 }

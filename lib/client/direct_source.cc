@@ -158,9 +158,8 @@ void DirectSource::take_notices() {
 // after, finds that the item moved.
 bool DirectSource::read_version(const DrawnItem& item, uint64_t* version) const {
   *version = table_.versions != nullptr ? peek(table_.versions[item.slot]) : 0;
-  if (plan_.version_policy == GEAR_VERSION_ANY) return true;
-  uint64_t now = peek(table_.header->counters.version);
-  return now <= plan_.version_lag || *version >= now - plan_.version_lag;
+  return plan_.version_policy == GEAR_VERSION_ANY ||
+         !layout::version_behind(*version, peek(table_.header->counters.version), plan_.version_lag);
 }
 
 // Picks become items and anchors. A slot whose item has gone, or is too old, becomes a row that moved.

@@ -52,6 +52,10 @@ bool LeaseLine::push_pending() {
   return pending_.empty();
 }
 
+bool LeaseLine::late(const LeaseHold& hold) const {
+  return now_ns() - hold.drawn_ns > lease_timeout_ns_;
+}
+
 void LeaseLine::reject_pending(const LeaseHold& hold) {
   for (Ended& ended : pending_) {
     for (uint32_t i = 0; i < hold.run_count; ++i) {
@@ -93,22 +97,21 @@ void LeaseLine::close() {
 Status LeaseLine::end(const LeaseHold& hold, LeaseEnd how) {
   // The child of a fork holds copied rows but no lease, and the mutex may be its parent's.
   if (forks_ != fork_generation()) return acknowledges_ ? forked() : Status();
-  bool pushed = false;
-  for (bool first = true; !pushed; first = false) {
-    std::lock_guard lock(mutex_);
-    if (channel_ == nullptr) return acknowledges_ ? sampler_closed() : Status();
-    // Too late to acknowledge: whoever is told so may count on another delivery.
-    bool late = acknowledges_ && now_ns() - hold.drawn_ns > lease_timeout_ns_;
-    if (late) how = LeaseEnd::kRejected;
-    if (first) {
-      for (uint32_t i = 0; i < hold.run_count; ++i) pending_.push_back({hold.runs[i], how});
-    } else if (late) {
-      reject_pending(hold);
+  for (bool first = true;; first = false) {
+    {
+      std::lock_guard lock(mutex_);
+      if (channel_ == nullptr) return acknowledges_ ? sampler_closed() : Status();
+      if (first) {
+        for (uint32_t i = 0; i < hold.run_count; ++i) pending_.push_back({hold.runs[i], how});
+      }
+      // Too late to acknowledge: whoever is told so may count on another delivery.
+      if (acknowledges_ && late(hold)) reject_pending(hold);
+      bool pushed = push_pending();
+      channel_->submit(pushed ? Urgency::kCommit : Urgency::kAnswer);
+      // Without a group nothing is lost when the record follows later.
+      if (pushed || !acknowledges_ || late(hold)) break;
     }
-    pushed = push_pending();
-    channel_->submit(pushed ? Urgency::kCommit : Urgency::kAnswer);
-    if (!acknowledges_ || now_ns() - hold.drawn_ns > lease_timeout_ns_) break;
-    if (!pushed) usleep(kFullRingNapUs);
+    usleep(kFullRingNapUs);
   }
   int64_t held_ns = now_ns() - hold.drawn_ns;
   if (held_ns <= lease_timeout_ns_) return {};

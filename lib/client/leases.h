@@ -51,6 +51,7 @@ class LeaseLine {
  private:
   bool push_pending();
   void reject_pending(const LeaseHold& hold);
+  bool late(const LeaseHold& hold) const;
 
   std::mutex mutex_;
   Channel* channel_;               // nullptr once closed

@@ -92,47 +92,39 @@ Status resolve_selector(const layout::TableHeader& table, const char* name, uint
                name, names.empty() ? "no named selectors" : names.c_str());
 }
 
-// Whether direct draws without repetition are to be had: those of any other selector need items set aside.
-bool unique_directly(uint32_t selector) {
+// Selectors that name other items at each draw, so that a reader gets past those that it may not have by drawing again.
+bool draws_at_random(uint32_t selector) {
   return selector == GEAR_SELECT_UNIFORM || selector == GEAR_SELECT_PRIORITIZED ||
          selector == GEAR_SELECT_RECENCY;
 }
 
-// What only the conductor can do.
-bool needs_leases(const gear_sampler_options& options, uint32_t selector) {
-  // A selector that names the same items again and again gets past old ones only by setting them aside.
-  bool skips = options.version_policy == GEAR_VERSION_SKIP && !unique_directly(selector);
-  return options.group != nullptr || options.version_policy == GEAR_VERSION_DROP || skips;
+// What only the server can do for this sampler; nullptr: nothing.
+const char* why_leased(const layout::TableHeader& table, const gear_sampler_options& options,
+                       uint32_t selector) {
+  if (options.group != nullptr) return "a group is served by the server";
+  if (options.version_policy == GEAR_VERSION_DROP) return "version_policy drop removes items";
+  if (!draws_at_random(selector)) {
+    if (options.unique != 0) {
+      return "unique draws in direct mode are those of uniform, prioritized and recency";
+    }
+    if (options.version_policy == GEAR_VERSION_SKIP) {
+      return "version_policy skip in direct mode is for uniform, prioritized and recency";
+    }
+  }
+  if (peek(table.direct_allowed) != 0) return nullptr;
+  return "direct draws are not counted, and the table counts: by a limiter of more than min_size, "
+         "max_times_sampled, or prompt_groups_max";
 }
 
 Status resolve_mode(const layout::TableHeader& table, const gear_sampler_options& options,
                     SamplerPlan* plan) {
-  uint32_t mode = options.mode;
-  if (needs_leases(options, table.indexes[plan->index].selector)) {
-    plan->direct = false;
-    if (mode != GEAR_SAMPLE_DIRECT) return {};
-    return error(GEAR_EUNSUPPORTED,
-                 "mode direct with a group, version_policy drop, or skip by another selector than "
-                 "uniform, prioritized or recency, which the server has to do; use mode leased or "
-                 "auto");
-  }
-  plan->direct = peek(table.direct_allowed) != 0 && mode != GEAR_SAMPLE_LEASED;
-  bool unique_here = !plan->unique || unique_directly(table.indexes[plan->index].selector);
-  if (plan->direct && !unique_here) {
-    plan->direct = false;
-    if (mode == GEAR_SAMPLE_DIRECT) {
-      return error(GEAR_EUNSUPPORTED,
-                   "unique draws in direct mode are those of uniform, prioritized and recency, "
-                   "and this selector is %u; use mode leased or auto",
-                   table.indexes[plan->index].selector);
-    }
-  }
-  if (plan->direct || mode != GEAR_SAMPLE_DIRECT) return {};
-  return error(
-      GEAR_EUNSUPPORTED,
-      "direct sampling counts nothing, and the table does: its limiter is more than min_size, "
-      "or max_times_sampled is %u, or prompt_groups_max is %u; use mode leased or auto",
-      table.max_times_sampled, table.prompt_groups_max);
+  uint32_t selector = table.indexes[plan->index].selector;
+  const char* reason = why_leased(table, options, selector);
+  plan->direct = reason == nullptr && options.mode != GEAR_SAMPLE_LEASED;
+  if (reason == nullptr || options.mode != GEAR_SAMPLE_DIRECT) return {};
+  return error(GEAR_EUNSUPPORTED,
+               "mode direct, selector %u, max_times_sampled %u: %s; use mode leased or auto", selector,
+               table.max_times_sampled, reason);
 }
 
 // The largest weight of the table, which GEAR_NORMALISE_TABLE divides by, must be known.

@@ -39,6 +39,7 @@ Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
       block_steps_(table.header().block_steps),
       blocks_ahead_(blocks_ahead(table.header())),
       has_episodes_(table.header().episode_slots > 0),
+      may_lose_lanes_(options.lane_names != nullptr),
       has_optional_(specs_.optional_count() > 0),
       rows_low_(low_mark(block_steps_, blocks_ahead_)),
       autoreset_(options.autoreset),
@@ -103,7 +104,7 @@ std::string Writer::tried(const char* verb, uint32_t lane) const {
 }
 
 Status Writer::check_lane(uint32_t lane, const char* verb) {
-  if (channel_->completions().available() > 0) take_grants();
+  hear_of_lost_lanes();
   if (lane < lanes_.size()) return lanes_[lane].lost ? check_held(lane, verb) : Status();
   return error(GEAR_ELANE, "%s: the writer has %zu lanes, 0 to %zu; open it with more",
                tried(verb, lane).c_str(), lanes_.size(), lanes_.size() - 1);

@@ -119,6 +119,10 @@ class Writer final : public Handle {
   void store_final_row(const WriterLane& lane, const gear_cell* cells, size_t cell_count);
   Status check_item(uint32_t lane, uint32_t length, double priority) const;
 
+  // One look at the ring, for writers that can lose lanes only.
+  void hear_of_lost_lanes() {
+    if (may_lose_lanes_ && channel_->completions().available() > 0) take_grants();
+  }
   Status check_lane(uint32_t lane, const char* verb);
   Status check_held(uint32_t lane, const char* verb) const;
   Status check_unreserved(uint32_t lane, const char* verb) const;
@@ -138,6 +142,7 @@ class Writer final : public Handle {
   uint32_t block_steps_;
   uint32_t blocks_ahead_;
   bool has_episodes_;
+  bool may_lose_lanes_;  // they have names, so another writer can take them over
   bool has_optional_;  // every row has presence bits
 
   uint64_t rows_low_;      // with so few rows left a lane asks for more

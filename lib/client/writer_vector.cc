@@ -107,7 +107,7 @@ void Writer::append_lane(uint32_t index, const gear_vector_step& step, uint32_t 
 // Records are published once for all lanes; before a wait, those so far.
 Status Writer::append_vector(const gear_vector_step& step, int64_t timeout_ns, uint32_t* accepted) {
   *accepted = 0;
-  if (channel_->completions().available() > 0) take_grants();
+  hear_of_lost_lanes();
   GEAR_TRY(check_vector(step));
   if (!channel_->table_is_open()) return within(tried(kVerb, 0), channel_->health());
   bind_cells(step);

@@ -30,7 +30,6 @@ struct ChannelHeader {
   uint64_t steps_admitted;   // writer: steps behind those records; before submission_head
   int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does
   uint32_t records_refused;  // writer: steps, ends, items... for lanes that were taken over; before submission_head
-  uint64_t items_rejected;   // writer: items that broke a rule and were not made
   uint64_t draws_end;        // sampler, unique draws: completion position at which a demand was met though it asked for
                              // more, because nothing else can be drawn; before completion_tail
   // Conductor writes (release): completion records [.., tail) are whole.

@@ -43,6 +43,7 @@ struct LimiterRecord {
 };
 static_assert(sizeof(LimiterRecord) == 32);
 
+// `version` only grows: a reader that sees an earlier one draws an item that was new enough a moment ago.
 // Conductor writes (relaxed; `items` and `epoch` with release), everyone reads. Single words are exact; two words
 // read one after the other may be from different moments.
 struct TableCounters {
@@ -93,9 +94,9 @@ struct TableHeader {
   uint32_t slot_bits;        // bits of a key that hold the slot
   uint32_t episode_slots;    // 0 without per-episode columns
   uint32_t memory;           // gear_memory
-  uint32_t direct_allowed;
   uint32_t lease_timeout_ms;
   uint32_t presence_bytes;   // of the presence bits of one row
+  uint32_t reserved_bytes;
   uint64_t block_bytes;
   uint64_t presence_offset;  // of the presence bits within a block
   uint64_t episode_cell_bytes; // stride of the per-episode cells of one episode slot
@@ -126,8 +127,10 @@ struct TableHeader {
 
   // Conductor writes, everyone reads.
   alignas(kContentionBytes) uint32_t state;  // TableState; release
-  uint32_t reserved_state;
-  LimiterRecord limiter;
+  // Relaxed, as are the limiter's words, each whole, two of them perhaps of different moments: who opens a sampler asks
+  // the conductor, which decides by its own; a direct sampler reads min_size anew at each draw.
+  uint32_t direct_allowed;
+  LimiterRecord limiter;  // changed by retune
   alignas(kContentionBytes) TableCounters counters;
 };
 static_assert(sizeof(TableHeader) % kContentionBytes == 0);
@@ -225,6 +228,11 @@ constexpr uint64_t make_key(uint64_t generation, uint32_t slot, uint32_t slot_bi
 }
 constexpr uint32_t key_slot(uint64_t key, uint32_t slot_bits) {
   return static_cast<uint32_t>(key & ((uint64_t{1} << slot_bits) - 1));
+}
+
+// Whether an item's version is more than `lag` behind the table's.
+constexpr bool version_behind(uint64_t version, uint64_t now, uint64_t lag) {
+  return now > lag && version < now - lag;
 }
 
 // The longest episode a lane may have: what was declared; with episode items, what one item may span.

@@ -23,7 +23,7 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state),
     offsetof(InstanceSegment, fences_for_clients), sizeof(TableHeader),
     offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, state),
-    offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
+    offsetof(TableHeader, direct_allowed), offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
     sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),
     sizeof(LaneRecord), sizeof(BlockRecord), offsetof(BlockRecord, rows),
     offsetof(BlockRecord, next), sizeof(ItemRecord), offsetof(ItemRecord, priority),

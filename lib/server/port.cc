@@ -60,7 +60,8 @@ size_t Port::take_records() {
   waiting_ = false;
   size_t taken = 0;
   SubmissionRecord record;
-  while (taken < records_at_once()) {
+  const size_t most = records_at_once();
+  while (taken < most) {
     RingRead read = submissions_.read(&record);
     if (read == RingRead::kEmpty) break;
     Step step = read == RingRead::kBroken ? Step::kBroken : apply(record);
@@ -78,13 +79,13 @@ size_t Port::take_records() {
   return taken;
 }
 
-void Port::take_all_records() {
-  for (uint32_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
-    size_t taken = take_records();
-    if (taken == 0) break;
-    left -= static_cast<uint32_t>(std::min<size_t>(taken, left));
+// A client that goes on pushing keeps nobody here for longer than one ring.
+void Port::drain() {
+  for (uint64_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
+    uint64_t before = submissions_.head();
+    if (work() == 0) break;
+    left -= std::min(left, std::max<uint64_t>(submissions_.head() - before, 1));
   }
-  publish_progress();
 }
 
 void Port::publish_progress() {
@@ -100,12 +101,7 @@ void Port::publish_progress() {
 
 void Port::end(int status) {
   if (failure_ != 0) return;
-  // What is in the ring now: a client that goes on pushing keeps nobody here.
-  for (uint64_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
-    uint64_t before = submissions_.head();
-    if (work() == 0) break;
-    left -= std::min(left, std::max<uint64_t>(submissions_.head() - before, 1));
-  }
+  drain();
   if (failure_ == 0) fail(status);
 }
 

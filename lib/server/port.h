@@ -67,8 +67,8 @@ class Port {
   // Few, for a grant that one of them asks for is posted after them, and its writer may run out of rows meanwhile.
   virtual size_t records_at_once() const { return 32; }
 
-  // Takes what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
-  void take_all_records();
+  // Works off what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
+  void drain();
   bool closing() const { return closing_; }
   bool failed() const { return failure_ != 0; }
   // What was posted or counted outside work().

@@ -20,20 +20,6 @@ namespace {
 using layout::ControlHeader;
 using layout::ControlOp;
 
-Reply failed(Status status) {
-  Reply reply;
-  reply.status = std::move(status);
-  return reply;
-}
-
-template <typename Body>
-Reply with_body(const Body& body) {
-  Reply reply;
-  reply.body.resize(sizeof body);
-  memcpy(reply.body.data(), &body, sizeof body);
-  return reply;
-}
-
 // Copies a request body out of the message; false when its size is not the op's.
 template <typename Body>
 bool read_body(const ControlHeader& header, const char* bytes, Body* body) {
@@ -49,7 +35,7 @@ void terminate(char (&field)[N]) {
 }
 
 Reply malformed(const ControlHeader& header) {
-  return failed(error(GEAR_EPROTOCOL, "request %u with a body of %u bytes, which is not that request's",
+  return Reply::failed(error(GEAR_EPROTOCOL, "request %u with a body of %u bytes, which is not that request's",
                       header.op, header.body_bytes));
 }
 
@@ -58,7 +44,7 @@ Reply malformed(const ControlHeader& header) {
 Reply Requests::answer(Session& session, const ControlHeader& header, const char* body) {
   auto op = static_cast<ControlOp>(header.op);
   if (!session.greeted && op != ControlOp::kHello) {
-    return failed(error(GEAR_EPROTOCOL, "request %u before hello", header.op));
+    return Reply::failed(error(GEAR_EPROTOCOL, "request %u before hello", header.op));
   }
   union {
     layout::HelloRequest hello;
@@ -91,7 +77,7 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     case ControlOp::kTableReset: {
       if (!read_body(header, body, &request.id)) return malformed(header);
       auto table = usable_table(request.id.table_id, op == ControlOp::kTableClose ? "close" : "reset");
-      if (!table.ok()) return failed(table.status());
+      if (!table.ok()) return Reply::failed(table.status());
       if (op == ControlOp::kTableReset) {
         table.value()->reset();
       } else {
@@ -129,13 +115,13 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     case ControlOp::kServerInfo: return server_info();
     case ControlOp::kGoodbye: session.said_goodbye = true; return {};
   }
-  return failed(error(GEAR_EPROTOCOL, "request %u is not one of this version", header.op));
+  return Reply::failed(error(GEAR_EPROTOCOL, "request %u is not one of this version", header.op));
 }
 
 Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
   if (request.layout_version != layout::kLayoutVersion ||
       request.fingerprint != layout::kLayoutFingerprint) {
-    return failed(error(GEAR_EVERSION,
+    return Reply::failed(error(GEAR_EVERSION,
                         "layout: the client has version %u, fingerprint %016llx; the server version %u, fingerprint %016llx; use builds of one version on both sides",
                         request.layout_version, static_cast<unsigned long long>(request.fingerprint),
                         layout::kLayoutVersion,
@@ -143,7 +129,7 @@ Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
   }
   session.name.assign(request.name, strnlen(request.name, sizeof request.name));
   session.greeted = true;
-  Reply reply = with_body(layout::HelloReply{instance_.id(), static_cast<uint32_t>(session.id),
+  Reply reply = Reply::with_body(layout::HelloReply{instance_.id(), static_cast<uint32_t>(session.id),
                                              static_cast<uint32_t>(getpid())});
   reply.descriptors = {instance_.segment().read_only_fd(), session.doorbell.get()};
   return reply;
@@ -176,19 +162,19 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
 
   if (request.memory > GEAR_MEMORY_MEMFD || request.huge_pages > GEAR_WANT_REQUIRED ||
       request.populate > GEAR_WANT_REQUIRED || request.lock > GEAR_WANT_REQUIRED) {
-    return failed(error(GEAR_EINVAL, "create table \"%s\": memory %u, huge_pages %u, populate %u, lock %u; give a gear_memory and three gear_want",
+    return Reply::failed(error(GEAR_EINVAL, "create table \"%s\": memory %u, huge_pages %u, populate %u, lock %u; give a gear_memory and three gear_want",
                         request.name, request.memory, request.huge_pages, request.populate,
                         request.lock));
   }
   if (request.memory == GEAR_MEMORY_DEFAULT) request.memory = options_.memory;
   Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
-  if (!geometry.ok()) return failed(geometry.status());
+  if (!geometry.ok()) return Reply::failed(geometry.status());
   if (conductor_.find_table(request.name) || names_being_made_.count(request.name) > 0) {
-    return failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",
+    return Reply::failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",
                         request.name));
   }
   if (conductor_.tables().size() + names_being_made_.size() >= options_.tables_max) {
-    return failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
+    return Reply::failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
                         request.name, options_.tables_max));
   }
   names_being_made_.insert(request.name);
@@ -203,7 +189,7 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
 
 Reply Requests::table_made(TableMade made) {
   names_being_made_.erase(made.job.geometry.header.name);
-  if (!made.status.ok()) return failed(made.status);
+  if (!made.status.ok()) return Reply::failed(made.status);
   make_secret(made.table->id());
   conductor_.add_table(made.table);
   log(LogLevel::kInfo, "table \"%s\": %llu items, %u blocks of %u steps", made.table->name(),
@@ -230,7 +216,7 @@ Reply Requests::table_reply(const Table& table) {
   for (const Secret& secret : secrets_) {
     if (secret.table_id == table.id()) memcpy(body.secret, secret.bytes, sizeof body.secret);
   }
-  Reply reply = with_body(body);
+  Reply reply = Reply::with_body(body);
   reply.descriptors = {table.directory().read_only_fd(), table.data().read_only_fd()};
   return reply;
 }
@@ -238,7 +224,7 @@ Reply Requests::table_reply(const Table& table) {
 Reply Requests::open_table(const layout::TableNameRequest& request) {
   auto table = conductor_.find_table(request.name);
   if (!table) {
-    return failed(error(GEAR_ENOTFOUND, "open table \"%s\": no such table; gearctl table ls shows those there are",
+    return Reply::failed(error(GEAR_ENOTFOUND, "open table \"%s\": no such table; gearctl table ls shows those there are",
                         request.name));
   }
   return table_reply(*table);
@@ -247,7 +233,7 @@ Reply Requests::open_table(const layout::TableNameRequest& request) {
 Reply Requests::attach_table(const layout::TableAttachRequest& request) {
   auto table = conductor_.find_table(request.table_id);
   if (!table) {
-    return failed(error(GEAR_ENOTFOUND, "attach table: the table of this handle does not exist (any more)"));
+    return Reply::failed(error(GEAR_ENOTFOUND, "attach table: the table of this handle does not exist (any more)"));
   }
   for (const Secret& secret : secrets_) {
     if (secret.table_id != request.table_id) continue;
@@ -257,13 +243,13 @@ Reply Requests::attach_table(const layout::TableAttachRequest& request) {
     }
     if (difference == 0) return table_reply(*table);
   }
-  return failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
+  return Reply::failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
 }
 
 Reply Requests::drop_table(const layout::TableNameRequest& request) {
   auto table = conductor_.find_table(request.name);
   if (!table) {
-    return failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
+    return Reply::failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
   }
   std::erase_if(secrets_, [&](const Secret& secret) { return secret.table_id == table->id(); });
   conductor_.drop_table(*table);
@@ -274,9 +260,7 @@ Reply Requests::drop_table(const layout::TableNameRequest& request) {
 Reply Requests::list_tables() {
   Reply reply;
   for (const auto& table : conductor_.tables()) {
-    size_t length = strlen(table->name()) + 1;
-    if (reply.body.size() + length > layout::kControlBytesMax) break;
-    reply.body.insert(reply.body.end(), table->name(), table->name() + length);
+    if (!reply.add_name(table->name())) break;
   }
   return reply;
 }
@@ -314,9 +298,9 @@ Reply Requests::open_writer(const Session& session, const ControlHeader& header,
   if (names_bytes > 0) memcpy(wanted.names.data(), body + sizeof request, names_bytes);
 
   Status room = check_channels();
-  if (!room.ok()) return failed(room);
+  if (!room.ok()) return Reply::failed(room);
   auto table = usable_table(request.table_id, "open writer");
-  if (!table.ok()) return failed(table.status());
+  if (!table.ok()) return Reply::failed(table.status());
   // A writer that was killed a moment ago holds no name.
   if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead(session.id);
   return channel_reply(WriterPort::open(table.value(), wanted, instance_.id(),
@@ -326,9 +310,9 @@ Reply Requests::open_writer(const Session& session, const ControlHeader& header,
 
 Reply Requests::open_sampler(const Session& session, const layout::SamplerOpenRequest& request) {
   Status room = check_channels();
-  if (!room.ok()) return failed(room);
+  if (!room.ok()) return Reply::failed(room);
   auto table = usable_table(request.table_id, "open sampler");
-  if (!table.ok()) return failed(table.status());
+  if (!table.ok()) return Reply::failed(table.status());
   return channel_reply(SamplerPort::open(table.value(), request, instance_.id(),
                                          next_channel_id_++, session.id, channel_memory()),
                        false);
@@ -336,18 +320,18 @@ Reply Requests::open_sampler(const Session& session, const layout::SamplerOpenRe
 
 Reply Requests::open_items(const Session& session, const layout::TableIdRequest& request) {
   Status room = check_channels();
-  if (!room.ok()) return failed(room);
+  if (!room.ok()) return Reply::failed(room);
   auto table = conductor_.find_table(request.table_id);
-  if (!table) return failed(error(GEAR_EDROPPED, "change items: the table was dropped"));
+  if (!table) return Reply::failed(error(GEAR_EDROPPED, "change items: the table was dropped"));
   return channel_reply(ItemsPort::open(table, instance_.id(), next_channel_id_++, session.id,
                                        channel_memory()),
                        false);
 }
 
 Reply Requests::channel_reply(Result<std::unique_ptr<Port>> port, bool with_data) {
-  if (!port.ok()) return failed(port.status());
+  if (!port.ok()) return Reply::failed(port.status());
   Port* added = conductor_.add_port(port.take());
-  Reply reply = with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
+  Reply reply = Reply::with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
   reply.descriptors = {added->segment().writable_fd()};
   if (with_data) reply.descriptors.push_back(added->table().data().writable_fd());
   return reply;
@@ -356,7 +340,7 @@ Reply Requests::channel_reply(Result<std::unique_ptr<Port>> port, bool with_data
 Reply Requests::close_channel(const Session& session, const layout::ChannelIdRequest& request) {
   Port* port = conductor_.find_port(request.channel_id);
   if (port == nullptr || port->session() != session.id) {
-    return failed(error(GEAR_ENOTFOUND, "close channel %u: this client has no such channel",
+    return Reply::failed(error(GEAR_ENOTFOUND, "close channel %u: this client has no such channel",
                         request.channel_id));
   }
   port->begin_close();
@@ -378,7 +362,7 @@ Reply Requests::server_info() {
   info.records = conductor_.records();
   info.wakeups = facts.wakeups;
   snprintf(info.event_loop, sizeof info.event_loop, "%s", facts.event_loop);
-  return with_body(info);
+  return Reply::with_body(info);
 }
 
 }  // namespace gear

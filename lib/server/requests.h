@@ -1,6 +1,7 @@
 // The control protocol, server's side: one request in, one reply out.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <set>
 #include <string>
@@ -15,6 +16,26 @@ namespace gear {
 
 // What goes back to the client. The descriptors stay their owners'.
 struct Reply {
+  static Reply failed(Status status) {
+    Reply reply;
+    reply.status = std::move(status);
+    return reply;
+  }
+  template <typename Body>
+  static Reply with_body(const Body& body) {
+    Reply reply;
+    reply.body.resize(sizeof body);
+    memcpy(reply.body.data(), &body, sizeof body);
+    return reply;
+  }
+  // One more of the names of a list; false when it does not fit.
+  bool add_name(const char* name) {
+    size_t length = strlen(name) + 1;
+    if (body.size() + length > layout::kControlBytesMax) return false;
+    body.insert(body.end(), name, name + length);
+    return true;
+  }
+
   Status status;
   std::vector<char> body;
   std::vector<int> descriptors;

@@ -114,7 +114,7 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
 void SamplerPort::give_up() {
   if (direct_) return;
   uint64_t posted = completions().tail();
-  if (posted > resolved_) take_or_return(posted - resolved_, false);
+  if (posted > resolved_) give_back(posted - resolved_);
   for (Lease& lease : leases_) {
     if (lease.state == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
   }
@@ -130,8 +130,8 @@ Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   if (direct_) return Step::kBroken;
   switch (op) {
     case SubmissionOp::kDemand: return demand(record.argument, record.count);
-    case SubmissionOp::kTake: return take_or_return(record.count, true);
-    case SubmissionOp::kReturn: return take_or_return(record.count, false);
+    case SubmissionOp::kTake: return take(record.count);
+    case SubmissionOp::kReturn: return give_back(record.count);
     case SubmissionOp::kRelease:
       return release(record.argument, record.count, LeaseEnd::kReleased);
     case SubmissionOp::kReject:
@@ -149,30 +149,35 @@ Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
   return Step::kApplied;
 }
 
-Port::Step SamplerPort::take_or_return(uint64_t count, bool take) {
+Port::Step SamplerPort::take(uint64_t count) {
   if (count > completions().tail() - resolved_) return Step::kBroken;
-  int64_t now = take ? now_ns() : 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    // Returned newest first, so that a fifo table has them in their old order again.
-    Lease& one = lease(take ? resolved_ + i : resolved_ + count - 1 - i);
-    if (take) {
-      if (group_) {
-        table().take_for(*group_, one.drawn);
-      } else {
-        table().take(one.drawn);
-      }
-      one.state = LeaseState::kTaken;
-      one.taken_ns = now;
-      ++taken_;
+  int64_t now = now_ns();
+  for (uint64_t end = resolved_ + count; resolved_ < end; ++resolved_) {
+    Lease& one = lease(resolved_);
+    if (group_) {
+      table().take_for(*group_, one.drawn);
     } else {
-      if (group_) {
-        table().give_back_for(*group_, one.drawn);
-      } else {
-        table().give_back(one.drawn);
-        table().unpin(one.drawn.pin);
-      }
-      one.state = LeaseState::kNone;
+      table().take(one.drawn);
     }
+    one.state = LeaseState::kTaken;
+    one.taken_ns = now;
+    ++taken_;
+  }
+  return Step::kApplied;
+}
+
+// Newest first: a group has them in their old order again, and a list finds their places at its end.
+Port::Step SamplerPort::give_back(uint64_t count) {
+  if (count > completions().tail() - resolved_) return Step::kBroken;
+  for (uint64_t number = resolved_ + count; number-- > resolved_;) {
+    Lease& one = lease(number);
+    if (group_) {
+      table().give_back_for(*group_, one.drawn);
+    } else {
+      table().give_back(one.drawn);
+      table().unpin(one.drawn.pin);
+    }
+    one.state = LeaseState::kNone;
   }
   resolved_ += count;
   return Step::kApplied;
@@ -208,7 +213,7 @@ void SamplerPort::tick(int64_t now_ns) {
     return one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns;
   };
   if (std::none_of(leases_.begin(), leases_.end(), over)) return;
-  if (group_) take_all_records();
+  if (group_) drain();
   for (Lease& one : leases_) {
     if (over(one)) end_lease(one, LeaseEnd::kUnacknowledged);
   }
@@ -253,7 +258,7 @@ size_t SamplerPort::post_unique(uint64_t through) {
     if (nothing_left) break;
     ++next;
   }
-  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, lease(aside_.back()).drawn);
+  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, lease(aside_.back()).drawn.slot);
 
   for (uint64_t number = tail; number < next; ++number) {
     Drawn& drawn = lease(number).drawn;

@@ -38,7 +38,8 @@ class SamplerPort final : public Port {
   size_t post_due() override;
 
   Step demand(uint64_t through, uint64_t least);
-  Step take_or_return(uint64_t count, bool take);
+  Step take(uint64_t count);
+  Step give_back(uint64_t count);
   enum class LeaseEnd { kReleased, kUnacknowledged };
   Step release(uint64_t first, uint64_t count, LeaseEnd how);
   size_t post_draws(uint64_t through);

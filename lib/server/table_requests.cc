@@ -1,32 +1,20 @@
 // Requests about a table in use: its limiter, its version, its consumer groups.
 
-#include <cstring>
-
 #include "limit/rate_limiter.h"
 #include "server/requests.h"
 
 namespace gear {
 
-namespace {
-
-Reply failed(Status status) {
-  Reply reply;
-  reply.status = std::move(status);
-  return reply;
-}
-
-}  // namespace
-
 Reply Requests::retune_table(const layout::TableRetuneRequest& request) {
   auto table = usable_table(request.table_id, "retune");
-  if (!table.ok()) return failed(table.status());
+  if (!table.ok()) return Reply::failed(table.status());
   gear_rate_limiter limits{request.limiter.samples_per_insert, request.limiter.min_size,
                            request.limiter.min_diff, request.limiter.max_diff};
   Status checked = check_limiter(limits);
-  if (!checked.ok()) return failed(checked);
+  if (!checked.ok()) return Reply::failed(checked);
   size_t direct = conductor_.direct_samplers(*table.value());
   if (direct > 0 && !limiter_counts_nothing(limits)) {
-    return failed(error(GEAR_ESTATE,
+    return Reply::failed(error(GEAR_ESTATE,
                         "the new limits count draws, and %zu direct samplers are open, which are not counted; close them, or open them in mode leased",
                         direct));
   }
@@ -36,9 +24,9 @@ Reply Requests::retune_table(const layout::TableRetuneRequest& request) {
 
 Reply Requests::raise_version(const layout::TableVersionRequest& request) {
   auto table = usable_table(request.table_id, "set version");
-  if (!table.ok()) return failed(table.status());
+  if (!table.ok()) return Reply::failed(table.status());
   if (table.value()->header().versions_offset == 0) {
-    return failed(error(GEAR_ESTATE, "items of the table have no versions; create it with versions = 1"));
+    return Reply::failed(error(GEAR_ESTATE, "items of the table have no versions; create it with versions = 1"));
   }
   table.value()->raise_version(request.version);
   return {};
@@ -46,10 +34,10 @@ Reply Requests::raise_version(const layout::TableVersionRequest& request) {
 
 Reply Requests::about_group(const layout::GroupRequest& request, bool drop) {
   auto table = conductor_.find_table(request.table_id);
-  if (!table) return failed(error(GEAR_EDROPPED, "the table was dropped"));
+  if (!table) return Reply::failed(error(GEAR_EDROPPED, "the table was dropped"));
   auto group = table->find_group(request.group);
   if (!group) {
-    return failed(error(GEAR_ENOTFOUND, "there is no group \"%s\"; the first sampler that names it makes it",
+    return Reply::failed(error(GEAR_ENOTFOUND, "there is no group \"%s\"; the first sampler that names it makes it",
                         request.group));
   }
   if (drop) {
@@ -66,19 +54,15 @@ Reply Requests::about_group(const layout::GroupRequest& request, bool drop) {
   stats.redelivered = group->counts.redelivered;
   stats.missed = group->counts.missed;
   stats.skipped = group->counts.skipped;
-  Reply reply;
-  reply.body.resize(sizeof stats);
-  memcpy(reply.body.data(), &stats, sizeof stats);
-  return reply;
+  return Reply::with_body(stats);
 }
 
 Reply Requests::list_groups(const layout::TableIdRequest& request) {
   auto table = conductor_.find_table(request.table_id);
-  if (!table) return failed(error(GEAR_EDROPPED, "the table was dropped"));
+  if (!table) return Reply::failed(error(GEAR_EDROPPED, "the table was dropped"));
   Reply reply;
   for (const auto& group : table->groups()) {
-    const std::string& name = group->name();
-    reply.body.insert(reply.body.end(), name.c_str(), name.c_str() + name.size() + 1);
+    if (!reply.add_name(group->name().c_str())) break;
   }
   return reply;
 }

@@ -178,10 +178,6 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
   }
   if (admit == Admit::kBlocked) return Step::kWait;
   if (admit == Admit::kBroken) return Step::kBroken;
-  if (admit == Admit::kRejected) {
-    ++items_rejected_;
-    table().count_rejected_item();
-  }
   if (static_cast<SubmissionOp>(record.op) == SubmissionOp::kEnd && lane.episodes_granted > 0) {
     --lane.episodes_granted;
   }
@@ -264,7 +260,6 @@ void WriterPort::post(CompletionType type, uint32_t lane, const GrantRecord& gra
 
 void WriterPort::before_publish() {
   note(header()->steps_admitted, steps_admitted_);
-  note(header()->items_rejected, items_rejected_);
   note(header()->records_refused, records_refused_);
 }
 

@@ -59,7 +59,6 @@ class WriterPort final : public Port, public LaneOwner {
   std::vector<uint32_t> waiting_lanes_;  // want blocks or episode slots that were not free
   uint32_t committed_of_record_ = 0;     // the first record's steps that are admitted already
   uint64_t steps_admitted_ = 0;
-  uint64_t items_rejected_ = 0;
   uint32_t records_refused_ = 0;
   bool partly_ = false;
 };

@@ -33,7 +33,8 @@ enum class Admit {
 
 // Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
 // layout/directory.h. Every operation is O(1) but for the selectors' O(log n), blocks within reach, and items that span
-// many blocks. Steady state allocates nothing.
+// many blocks. Steady state allocates nothing but what prompt groups and redeliveries of consumer groups keep.
+// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc.
 class Table {
  public:
   // Makes the segments and formats them: may take long, so it runs outside the conductor's thread.
@@ -81,7 +82,6 @@ class Table {
   Admit set_version(uint32_t lane, uint64_t version);
   // Coming items of the lane are members of a prompt group; size 0: of none.
   Admit set_prompt_group(uint32_t lane, uint64_t group, uint32_t size);
-  void count_rejected_item();
 
   // Draws. `draws_ready(n)` says whether n draws would succeed now. A draw counts as reserved until it is taken (sampled) or
   // returned; its pin lasts until unpin. `index` is the table's sampler or one of the named selectors.
@@ -115,7 +115,7 @@ class Table {
   // of all that it draws from), false when it is not there any more; put_back returns it to its place. All that a run sets
   // aside is put back before anything else is asked of the table.
   bool set_aside(uint32_t index, const Drawn& drawn);
-  void put_back(uint32_t index, const Drawn& drawn);
+  void put_back(uint32_t index, uint32_t slot);
   // Of a draw from the index being this item, now.
   double probability(uint32_t index, const Drawn& drawn) const;
 
@@ -144,6 +144,7 @@ class Table {
   void lay_out(const Geometry& geometry, uint64_t table_id);
   void open_selectors();
 
+  void count_rejected_item();
   uint64_t items_coming(const Lane& lane);
   bool items_blocked(const Lane& lane, uint32_t length);
   bool step_makes_item(const Lane& lane) const;
@@ -182,19 +183,22 @@ class Table {
   void reselect(uint32_t slot, double priority);
   void unselect(uint32_t slot);
   bool selectable(const layout::ItemRecord& item) const;
+  void remove_indexed(uint32_t slot);
   void remove_item(uint32_t slot);  // from the table; not in the selectors any more
+  KeyOutcome find_item(uint64_t key, uint32_t* slot) const;
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
   bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
-  bool version_too_old(uint64_t version, const VersionFilter& filter) const;
+  bool version_too_old(uint64_t version, const VersionFilter& filter) const {
+    return filter.policy != GEAR_VERSION_ANY &&
+           layout::version_behind(version, header_->counters.version, filter.lag);
+  }
   bool too_old(uint32_t slot, const VersionFilter& filter) const;
   void pass_over_old(ConsumerGroup& group, const VersionFilter& filter);
-  void drop_too_old(uint32_t slot);
-  // Out of what the index draws from, and back.
+  // Out of what the index draws from; put_back lets it in again.
   void leave_out(uint32_t index, uint32_t slot);
-  void let_in(uint32_t index, uint32_t slot);
 
   void hold_episode(uint32_t slot) { if (slot != layout::kNone) ++episode_holds_[slot]; }
   void drop_episode(uint32_t slot);

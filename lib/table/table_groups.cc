@@ -24,23 +24,8 @@ bool delivered_before(const Drawn& drawn) {
 }
 }  // namespace
 
-bool Table::version_too_old(uint64_t version, const VersionFilter& filter) const {
-  if (filter.policy == GEAR_VERSION_ANY || versions_ == nullptr) return false;
-  uint64_t now = header_->counters.version;
-  return now > filter.lag && version < now - filter.lag;
-}
-
 bool Table::too_old(uint32_t slot, const VersionFilter& filter) const {
   return versions_ != nullptr && version_too_old(versions_[slot], filter);
-}
-
-// An item that the sampler's index still holds.
-void Table::drop_too_old(uint32_t slot) {
-  if (header_->max_times_sampled != 0) {
-    draws_left_ -= header_->max_times_sampled - items_[slot].times_sampled;
-  }
-  unselect(slot);
-  remove_item(slot);
 }
 
 // The probability of a pick is that among all items, too old ones included.
@@ -50,7 +35,7 @@ bool Table::pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pic
     if (!selector.pick(rng, pick)) return false;
     if (!too_old(pick->slot, filter)) return true;
     if (filter.policy == GEAR_VERSION_DROP) {
-      drop_too_old(pick->slot);
+      remove_indexed(pick->slot);
     } else {
       ++tries;
     }
@@ -66,7 +51,7 @@ bool Table::pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pic
     aside[count++] = pick->slot;
     leave_out(index, pick->slot);
   }
-  while (count > 0) let_in(index, aside[--count]);
+  while (count > 0) put_back(index, aside[--count]);
   return found;
 }
 
@@ -190,7 +175,7 @@ void Table::pass_over_old(ConsumerGroup& group, const VersionFilter& filter) {
   while (group.cursor() != kNone && too_old(group.cursor(), filter)) {
     uint32_t slot = group.advance(order_);
     ++group.counts.skipped;
-    if (filter.policy == GEAR_VERSION_DROP) drop_too_old(slot);
+    if (filter.policy == GEAR_VERSION_DROP) remove_indexed(slot);
   }
 }
 

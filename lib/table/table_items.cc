@@ -162,13 +162,16 @@ void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool 
 void Table::evict_one() {
   Pick victim;
   if (!remover_->pick(remover_rng_, &victim)) victim.slot = any_selectable();
-  const ItemRecord& item = items_[victim.slot];
-  if (header_->max_times_sampled != 0) {
-    draws_left_ -= header_->max_times_sampled - item.times_sampled;
-  }
-  unselect(victim.slot);
-  remove_item(victim.slot);
+  remove_indexed(victim.slot);
   note(header_->counters.evictions, header_->counters.evictions + 1);
+}
+
+void Table::remove_indexed(uint32_t slot) {
+  if (header_->max_times_sampled != 0) {
+    draws_left_ -= header_->max_times_sampled - items_[slot].times_sampled;
+  }
+  unselect(slot);
+  remove_item(slot);
 }
 
 // What a prioritized remover removes when all weights are 0: the first item from a random slot on.
@@ -310,8 +313,6 @@ bool Table::set_aside(uint32_t index, const Drawn& drawn) {
   return true;
 }
 
-void Table::put_back(uint32_t index, const Drawn& drawn) { let_in(index, drawn.slot); }
-
 void Table::leave_out(uint32_t index, uint32_t slot) {
   if (header_->indexes[index].selector != GEAR_SELECT_MIXTURE) {
     selector_of_[index]->remove(slot);
@@ -320,7 +321,7 @@ void Table::leave_out(uint32_t index, uint32_t slot) {
   for_each_named([&](Selector* selector) { selector->remove(slot); });
 }
 
-void Table::let_in(uint32_t index, uint32_t slot) {
+void Table::put_back(uint32_t index, uint32_t slot) {
   double priority = items_[slot].priority;
   if (header_->indexes[index].selector != GEAR_SELECT_MIXTURE) {
     selector_of_[index]->restore(slot, priority);
@@ -333,14 +334,22 @@ double Table::probability(uint32_t index, const Drawn& drawn) const {
   return selector_of_[index]->probability(drawn.slot);
 }
 
-Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
-  uint32_t slot = layout::key_slot(key, header_->slot_bits);
-  if (slot >= items_used_) return KeyOutcome::kUnknown;
-  ItemRecord& item = items_[slot];
-  uint64_t now = layout::make_key(item.generation, slot, header_->slot_bits);
+// kApplied: the slot's item is the key's.
+Table::KeyOutcome Table::find_item(uint64_t key, uint32_t* slot) const {
+  *slot = layout::key_slot(key, header_->slot_bits);
+  if (*slot >= items_used_) return KeyOutcome::kUnknown;
+  uint64_t generation = items_[*slot].generation;
+  uint64_t now = layout::make_key(generation, *slot, header_->slot_bits);
   if (key > now) return KeyOutcome::kUnknown;
-  if (key != now || item.generation % 2 == 0) return KeyOutcome::kStale;
+  return key != now || generation % 2 == 0 ? KeyOutcome::kStale : KeyOutcome::kApplied;
+}
+
+Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
+  uint32_t slot = 0;
+  KeyOutcome found = find_item(key, &slot);
+  if (found != KeyOutcome::kApplied) return found;
   if (!priority_valid(priority)) return KeyOutcome::kRejected;
+  ItemRecord& item = items_[slot];
   note(item.priority, priority);
   if (priority > header_->counters.priority_max) note(header_->counters.priority_max, priority);
   for (auto& selector : selectors_) {
@@ -355,19 +364,14 @@ Table::KeyOutcome Table::update_priority(uint64_t key, double priority) {
 }
 
 Table::KeyOutcome Table::delete_item(uint64_t key) {
-  uint32_t slot = layout::key_slot(key, header_->slot_bits);
-  if (slot >= items_used_) return KeyOutcome::kUnknown;
-  const ItemRecord& item = items_[slot];
-  uint64_t now = layout::make_key(item.generation, slot, header_->slot_bits);
-  if (key > now) return KeyOutcome::kUnknown;
-  if (key != now || item.generation % 2 == 0) return KeyOutcome::kStale;
-  if (selectable(item)) {
-    if (header_->max_times_sampled != 0) {
-      draws_left_ -= header_->max_times_sampled - item.times_sampled;
-    }
-    unselect(slot);
+  uint32_t slot = 0;
+  KeyOutcome found = find_item(key, &slot);
+  if (found != KeyOutcome::kApplied) return found;
+  if (selectable(items_[slot])) {
+    remove_indexed(slot);
+  } else {
+    remove_item(slot);
   }
-  remove_item(slot);
   return KeyOutcome::kApplied;
 }
 

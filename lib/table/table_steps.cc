@@ -147,7 +147,10 @@ Admit Table::make_item(uint32_t index, uint32_t length, double priority) {
   if (header_->item_policy != GEAR_ITEMS_EXPLICIT) return Admit::kBroken;
   bool valid = length >= 1 && length <= lane.episode_steps() &&
                length <= header_->item_steps_max && priority_valid(priority);
-  if (!valid) return Admit::kRejected;
+  if (!valid) {
+    count_rejected_item();
+    return Admit::kRejected;
+  }
   if (items_blocked(lane, length)) return Admit::kBlocked;
   insert_item(lane, lane.next_row - length, length, priority, 0);
   return Admit::kDone;

@@ -118,8 +118,7 @@ GEAR_TEST(BytesFullOfLastDrawsHoldTheNextItemBack) {
   conform_flush(table.writer);
   conform_append(table.writer, 0, 11, 1);
   uint64_t waiting = 0;
-  const int status = gear_writer_flush(table.writer, CONFORM_BLOCKED_NS, &waiting);
-  if (status != GEAR_OK) assert_status(status, GEAR_ETIMEDOUT);
+  assert_status(gear_writer_flush(table.writer, CONFORM_BLOCKED_NS, &waiting), GEAR_ETIMEDOUT);
   assert_int_equal(conform_stats(table.table).evictions, 0);
   assert_ok(gear_batch_release(batch));
   for (int64_t step = 1; step < 12; ++step) {

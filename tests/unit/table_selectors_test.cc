@@ -259,7 +259,7 @@ void expect_each_once(SmallTable& table, uint32_t index, size_t items) {
   EXPECT_EQ(seen.size(), items) << index;
   std::sort(seen.begin(), seen.end());
   EXPECT_EQ(std::unique(seen.begin(), seen.end()), seen.end()) << "an item came twice";
-  for (size_t i = drawn.size(); i-- > 0;) table->put_back(index, drawn[i]);
+  for (size_t i = drawn.size(); i-- > 0;) table->put_back(index, drawn[i].slot);
   for (const Drawn& one : drawn) {
     table->give_back(one);
     table->unpin(one.pin);
