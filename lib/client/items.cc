@@ -16,6 +16,7 @@ namespace {
 // What the conductor takes for a record, about; and how much of that is worth spinning for.
 constexpr int64_t kNsARecord = 150;
 constexpr int64_t kWorkNsMost = 100'000;
+constexpr size_t kPublishEach = 64;
 
 SubmissionRecord record_of(SubmissionOp op, uint64_t argument, double value) {
   SubmissionRecord record{};
@@ -103,6 +104,8 @@ Status Items::push_all(const uint64_t* keys, const double* priorities, size_t co
       ring.push(priorities != nullptr
                     ? record_of(SubmissionOp::kUpdate, keys[pushed], priorities[pushed])
                     : record_of(SubmissionOp::kDelete, keys[pushed], 0));
+      // A conductor that is awake begins meanwhile.
+      if (pushed % kPublishEach == kPublishEach - 1) ring.publish_tail();
     }
     counts_left_ = true;
     // The last part goes with its kAnswer.
