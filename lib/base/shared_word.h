@@ -55,4 +55,14 @@ inline void spin_pause() {
 #endif
 }
 
+// Asks for the line of a word that this thread will write and others read: the store then need not wait for their copies to go.
+// A hint; the compilers' own emits it only for newer machines than the build is for.
+inline void prefetch_to_write(const void* address) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#else
+  __builtin_prefetch(address, 1);
+#endif
+}
+
 }  // namespace gear

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "client/table.h"
 #include "client/text.h"
@@ -16,13 +17,14 @@ namespace {
 // What the conductor takes for a record, about; and how much of that is worth spinning for.
 constexpr int64_t kNsARecord = 150;
 constexpr int64_t kWorkNsMost = 100'000;
-constexpr size_t kPublishEach = 64;
+// Updates behind one kUpdates. They are published together, and a conductor that is awake begins meanwhile.
+constexpr size_t kUpdatesEach = 64;
+constexpr size_t kPerRecord = std::size(layout::UpdateRecord{}.update);
 
-SubmissionRecord record_of(SubmissionOp op, uint64_t argument, double value) {
+SubmissionRecord record_of(SubmissionOp op, uint64_t argument) {
   SubmissionRecord record{};
   record.op = static_cast<uint32_t>(op);
   record.argument = argument;
-  record.value = value;
   return record;
 }
 
@@ -96,22 +98,37 @@ Status Items::open_channel() {
 
 Status Items::push_all(const uint64_t* keys, const double* priorities, size_t count,
                        int64_t deadline_ns) {
-  SubmissionProducer& ring = channel_->submissions();
-  size_t pushed = 0;
-  while (pushed < count) {
-    GEAR_TRY(wait_for_room(1, deadline_ns));
-    for (; pushed < count && ring.has_room(1); ++pushed) {
-      ring.push(priorities != nullptr
-                    ? record_of(SubmissionOp::kUpdate, keys[pushed], priorities[pushed])
-                    : record_of(SubmissionOp::kDelete, keys[pushed], 0));
-      // A conductor that is awake begins meanwhile.
-      if (pushed % kPublishEach == kPublishEach - 1) ring.publish_tail();
+  for (size_t pushed = 0; pushed < count;) {
+    size_t part = std::min(count - pushed, kUpdatesEach);
+    // All of a part or nothing: behind a kUpdates nothing else may come.
+    GEAR_TRY(wait_for_room(1 + part, deadline_ns));
+    if (priorities != nullptr) {
+      push_updates(keys + pushed, priorities + pushed, part);
+    } else {
+      for (size_t i = 0; i < part; ++i) {
+        channel_->submissions().push(record_of(SubmissionOp::kDelete, keys[pushed + i]));
+      }
     }
+    pushed += part;
     counts_left_ = true;
     // The last part goes with its kAnswer.
-    if (pushed < count) channel_->submit(Urgency::kAnswer);
+    if (pushed < count) channel_->submissions().publish_tail();
   }
   return {};
+}
+
+void Items::push_updates(const uint64_t* keys, const double* priorities, size_t count) {
+  SubmissionProducer& ring = channel_->submissions();
+  SubmissionRecord run = record_of(SubmissionOp::kUpdates, 0);
+  run.count = static_cast<uint32_t>(count);
+  ring.push(run);
+  for (size_t i = 0; i < count; i += kPerRecord) {
+    layout::UpdateRecord record{};
+    for (size_t j = 0; j < kPerRecord && i + j < count; ++j) {
+      record.update[j] = {keys[i + j], priorities[i + j]};
+    }
+    ring.push(record);
+  }
 }
 
 Status Items::wait_for_room(uint64_t records, int64_t deadline_ns) {
@@ -128,7 +145,7 @@ Status Items::discard_counts(int64_t deadline_ns) {
 Status Items::push_answer(int64_t deadline_ns) {
   GEAR_TRY(wait_for_room(1, deadline_ns));
   drop_results();
-  channel_->submissions().push(record_of(SubmissionOp::kAnswer, ++ticket_, 0));
+  channel_->submissions().push(record_of(SubmissionOp::kAnswer, ++ticket_));
   channel_->submit(Urgency::kAnswer);
   counts_left_ = false;
   return {};

@@ -46,6 +46,7 @@ class Items {
   Status change_in_turn(const uint64_t* keys, const double* priorities, size_t count,
                         int64_t deadline_ns, gear_items_result* result);
   Status open_channel();
+  void push_updates(const uint64_t* keys, const double* priorities, size_t count);
   Status push_all(const uint64_t* keys, const double* priorities, size_t count,
                   int64_t deadline_ns);
   Status wait_for_room(uint64_t records, int64_t deadline_ns);

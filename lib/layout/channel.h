@@ -64,7 +64,7 @@ enum class SubmissionOp : uint32_t {
   kWatch = 20,        // direct: wake me when the table has `argument` items
   kReject = 21,       // group: as kRelease, but the items are to be delivered again
   // Items.
-  kUpdate = 32,       // argument: key, value: priority
+  kUpdates = 32,      // count updates come in the UpdateRecords behind it, two in each; the last may be half full
   kDelete = 33,       // argument: key
   kAnswer = 34        // argument: ticket; post a result for the records since the last answer
 };
@@ -79,6 +79,16 @@ struct SubmissionRecord {
   double value;
 };
 static_assert(sizeof(SubmissionRecord) == 32);
+
+// In the place of a SubmissionRecord behind kUpdates: half the cache lines of a record an update, and moving the lines from
+// one core to the other is most of what an update costs.
+struct UpdateRecord {
+  struct Update {
+    uint64_t key;
+    double priority;
+  } update[2];
+};
+static_assert(sizeof(UpdateRecord) == sizeof(SubmissionRecord));
 
 enum class CompletionType : uint32_t {
   kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill

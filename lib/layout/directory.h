@@ -202,13 +202,13 @@ constexpr uint32_t mark_step(uint32_t mark) { return mark & kMarkStepMask; }
 // change in place; each is one word.
 struct ItemRecord {
   uint64_t generation;
+  double priority;         // raw; beside generation, for an update needs these two and seldom a second cache line
   uint32_t block;
   uint32_t position;
   uint32_t length;
   uint32_t episode;        // episode slot, kNone without per-episode columns
   uint32_t times_sampled;
   uint32_t flags;          // kItemShort
-  double priority;         // raw
 };
 static_assert(sizeof(ItemRecord) == 40);
 inline constexpr uint32_t kItemShort = 1u;

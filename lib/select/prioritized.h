@@ -17,6 +17,7 @@ class PrioritizedSelector final : public Selector {
   void restore(uint32_t slot, double priority) override { insert(slot, priority); }
   void remove(uint32_t slot) override { tree_.remove(slot); }
   void update(uint32_t slot, double priority) override { tree_.set(slot, weight(priority)); }
+  void foresee(uint32_t slot) const override { tree_.foresee(slot); }
   void begin_updates() override { tree_.begin_updates(); }
   void end_updates() override { tree_.end_updates(); }
   bool pick(Rng& rng, Pick* pick) override { return tree_.pick(rng, pick); }

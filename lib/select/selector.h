@@ -35,6 +35,8 @@ class Selector {
   // An update of a slot that is removed and may be restored: its place among equals is that of the latest change.
   virtual void update_removed(uint32_t) {}
   // For many updates in a row: between begin and end, picks are not allowed and inner nodes may lag.
+  // An update of the slot comes soon: brings what it writes near.
+  virtual void foresee(uint32_t) const {}
   virtual void begin_updates() {}
   virtual void end_updates() {}
   // False when nothing can be picked (no item, or all of weight 0). The item stays.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "layout/index.h"
+#include "base/shared_word.h"
 #include "select/selector.h"
 #include "select/sum_tree.h"
 
@@ -23,6 +24,11 @@ class SumTreeWriter {
   void insert(uint32_t slot, double weight);
   void remove(uint32_t slot);
   void set(uint32_t slot, double weight);
+  void foresee(uint32_t slot) const {
+    if (shape_.level_count < 2) return;
+    prefetch_to_write(&nodes_[slot]);
+    prefetch_to_write(&nodes_[shape_.offset[1] + (slot >> kFanOutBits)]);
+  }
   void begin_updates() { running_ = true; }
   void end_updates();
   bool pick(Rng& rng, Pick* pick) const;

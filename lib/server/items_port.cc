@@ -1,11 +1,11 @@
 #include "server/items_port.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace gear {
 
 using layout::SubmissionOp;
-
-// How many keys ahead their items are brought near.
-static constexpr uint64_t kAhead = 12;
 
 Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint64_t instance_id,
                                               uint32_t id, uint64_t session,
@@ -18,13 +18,13 @@ Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint
 }
 
 Port::Step ItemsPort::apply(const layout::SubmissionRecord& record) {
+  if (updates_left_ > 0) {
+    layout::UpdateRecord updates;
+    __builtin_memcpy(&updates, &record, sizeof updates);
+    return keep_updates(updates);
+  }
   switch (static_cast<SubmissionOp>(record.op)) {
-    case SubmissionOp::kUpdate:
-      if (!updating_) table().begin_updates();
-      updating_ = true;
-      table().foresee(argument_ahead(kAhead));
-      count(table().update_priority(record.argument, record.value));
-      return Step::kApplied;
+    case SubmissionOp::kUpdates: updates_left_ = record.count; return Step::kApplied;
     case SubmissionOp::kDelete:
       settle();
       count(table().delete_item(record.argument));
@@ -36,6 +36,28 @@ Port::Step ItemsPort::apply(const layout::SubmissionRecord& record) {
   }
 }
 
+Port::Step ItemsPort::keep_updates(const layout::UpdateRecord& record) {
+  uint32_t here = std::min<uint32_t>(updates_left_, std::size(record.update));
+  for (uint32_t i = 0; i < here; ++i) run_[run_length_++] = record.update[i];
+  updates_left_ -= here;
+  if (updates_left_ == 0 || run_length_ + std::size(record.update) > run_.size()) apply_run();
+  return Step::kApplied;
+}
+
+// The items of all keys are asked for before the first is looked at: an index of many items is in no cache, and one miss after
+// the other would be most of the time.
+void ItemsPort::apply_run() {
+  if (run_length_ > 0 && !updating_) {
+    table().begin_updates();
+    updating_ = true;
+  }
+  for (size_t i = 0; i < run_length_; ++i) table().foresee(run_[i].key);
+  for (size_t i = 0; i < run_length_; ++i) {
+    count(table().update_priority(run_[i].key, run_[i].priority));
+  }
+  run_length_ = 0;
+}
+
 // Called after each run of records, so that no other port ever sees an index with updates half settled.
 size_t ItemsPort::post_due() {
   settle();
@@ -43,6 +65,7 @@ size_t ItemsPort::post_due() {
 }
 
 void ItemsPort::settle() {
+  apply_run();
   if (updating_) table().end_updates();
   updating_ = false;
 }

@@ -1,6 +1,8 @@
 // The conductor's end of a table handle's item operations: priorities and deletion by key.
 #pragma once
 
+#include <array>
+
 #include "server/port.h"
 
 namespace gear {
@@ -20,12 +22,17 @@ class ItemsPort final : public Port {
   // A whole batch of updates is settled at once: the nodes above are recomputed once for all of them.
   size_t records_at_once() const override { return 512; }
 
+  Step keep_updates(const layout::UpdateRecord& record);
+  void apply_run();
   Step answer(uint64_t ticket);
   void count(Table::KeyOutcome outcome);
   void settle();
 
   layout::ResultRecord result_{};
-  bool updating_ = false;  // between the table's begin_updates and end_updates
+  bool updating_ = false;      // between the table's begin_updates and end_updates
+  uint32_t updates_left_ = 0;  // in the records to come
+  std::array<layout::UpdateRecord::Update, 64> run_;
+  size_t run_length_ = 0;  // not applied yet
 };
 
 }  // namespace gear

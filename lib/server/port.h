@@ -73,7 +73,6 @@ class Port {
   bool failed() const { return failure_ != 0; }
   // What was posted or counted outside work().
   void publish_progress();
-  uint64_t argument_ahead(uint64_t ahead) const { return submissions_.argument_ahead(ahead); }
   bool table_changed() const { return table_->changes() != changes_seen_; }
   layout::ChannelHeader* header() const {
     return static_cast<layout::ChannelHeader*>(segment_.data());

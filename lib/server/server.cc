@@ -161,7 +161,7 @@ void ServerLoop::note_work(int64_t now) {
   worked_ns_ = now;
   if (gap <= spin_ns_) return;
   spin_ns_ = gap < kSpinNsMost ? std::min(spin_ns_ * 2, kSpinNsMost)
-                               : std::max(spin_ns_ / 2, options_.spin_ns);
+                               : std::max(spin_ns_ - spin_ns_ / 8, options_.spin_ns);
 }
 
 // One turn without work: sleep shallowly while work was recent, deeply after that.

@@ -31,6 +31,10 @@ class SubmissionProducer {
   }
   // Needs has_room. The conductor sees the record after publish_tail.
   void push(const layout::SubmissionRecord& record) { records_[tail_++ & mask_] = record; }
+  // Behind its kUpdates.
+  void push(const layout::UpdateRecord& record) {
+    __builtin_memcpy(&records_[tail_++ & mask_], &record, sizeof record);
+  }
   void publish_tail() { publish(header_->submission_tail, tail_); }
 
   uint64_t tail() const { return tail_; }
@@ -62,12 +66,6 @@ class SubmissionConsumer {
         slots_(slots),
         mask_(slots - 1) {}
 
-  // The argument of the record `ahead` behind the next, if it is known to be there; else that of the next. A hint alone: the
-  // client may change it until it is read.
-  uint64_t argument_ahead(uint64_t ahead) const {
-    uint64_t known = tail_seen_ - head_;
-    return peek(records_[(head_ + (ahead < known ? ahead : 0)) & mask_].argument);
-  }
   // Copies the next record out; it stays the next until advance.
   RingRead read(layout::SubmissionRecord* record) {
     if (head_ == tail_seen_) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/shared_word.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "layout/channel.h"
@@ -127,8 +128,8 @@ class Table {
   void foresee(uint64_t key) const {
     uint32_t slot = layout::key_slot(key, header_->slot_bits);
     if (slot >= items_used_) return;
-    __builtin_prefetch(&items_[slot].generation, 1);
-    __builtin_prefetch(&items_[slot].priority, 1);
+    prefetch_to_write(&items_[slot]);
+    for (const auto& selector : selectors_) selector->foresee(slot);
   }
   KeyOutcome update_priority(uint64_t key, double priority);
   KeyOutcome delete_item(uint64_t key);

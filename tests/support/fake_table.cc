@@ -211,7 +211,7 @@ uint32_t FakeTable::add_item(uint32_t episode, uint32_t first, uint32_t length) 
   uint32_t slot = items_used_++;
   Spot at = spot(episode, first);
   uint32_t cells = header().episode_slots != 0 ? episode : kNone;
-  item(slot) = {2 * slot + 1, at.block, at.position, length, cells, 0, 0, 1.0 + slot};
+  item(slot) = {2 * slot + 1, 1.0 + slot, at.block, at.position, length, cells, 0, 0};
   return slot;
 }
 
