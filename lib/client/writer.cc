@@ -326,8 +326,8 @@ void Writer::submit() {
 
 void Writer::commit(uint32_t index, uint32_t rows) {
   WriterLane& lane = lanes_[index];
-  push(SubmissionOp::kCommit, index, rows);
   lane.fill_rows(rows, block_steps_);
+  push(SubmissionOp::kCommit, index, rows, 0, 0, lane.rows);
   lane.episode_steps += rows;
   accepted_ += rows;
   ask_ahead(index);

@@ -70,7 +70,7 @@ Status Writer::end_episode(uint32_t index, uint32_t end, const gear_cell* cells,
 
 void Writer::push_end(uint32_t index, uint32_t end, bool has_final) {
   WriterLane& lane = lanes_[index];
-  push(SubmissionOp::kEnd, index, 0, end | (has_final ? layout::kEndHasFinal : 0));
+  push(SubmissionOp::kEnd, index, 0, end | (has_final ? layout::kEndHasFinal : 0), 0, lane.rows);
   lane.episode_steps = 0;
   lane.cells_given = false;
   if (has_episodes_) lane.episodes.pop();

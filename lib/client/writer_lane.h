@@ -40,6 +40,7 @@ struct WriterLane {
   uint32_t episodes_wanted = 0;
   bool cells_given = false;
 
+  uint64_t rows = 0;  // filled so far, final observations too
   uint64_t episode_steps = 0;
   bool reserved = false;  // the caller may be writing row `position`
 
@@ -51,6 +52,7 @@ struct WriterLane {
   }
   void fill_rows(uint32_t rows, uint32_t block_steps) {
     position += rows;
+    this->rows += rows;
     if (position < block_steps) return;
     position = 0;
     blocks.pop();

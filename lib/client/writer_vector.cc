@@ -91,8 +91,8 @@ void Writer::append_lane(uint32_t index, const gear_vector_step& step, uint32_t 
   WriterLane& lane = lanes_[index];
   store_vector_row(index, step);
   if (has_optional_) mark_present(lane, step.cells, step.cell_count, 1);
-  push(SubmissionOp::kCommit, index, 1);
   lane.fill_rows(1, block_steps_);
+  push(SubmissionOp::kCommit, index, 1, 0, 0, lane.rows);
   ++lane.episode_steps;
   ++accepted_;
   if (end != 0) {

@@ -48,8 +48,10 @@ enum class SubmissionOp : uint32_t {
   // Writer. `lane` is the writer's own number of it.
   kNeedBlock = 1,     // count: blocks to grant to the lane, beyond those granted
   kNeedEpisode = 2,   // grant one episode slot to the lane
-  kCommit = 3,        // count rows, one after the other in the lane's granted blocks, are steps
-  kEnd = 4,           // flags: gear_end | kEndHasFinal when one more row holds the final observation
+  kCommit = 3,        // count rows, one after the other in the lane's granted blocks, are steps; argument: the lane's rows
+                      // with these, so that a record that was applied in part, or whole, is recognised
+  kEnd = 4,           // flags: gear_end | kEndHasFinal when one more row holds the final observation; argument: the lane's
+                      // rows with that one
   kEpisodeCells = 5,  // the cells of the lane's current (or coming) episode are written
   kItem = 6,          // an item of the last `count` steps; value: priority
   kPriority = 7,      // value: priority of coming items; flags 0: back to the default

@@ -47,16 +47,23 @@ struct ControlHeader {
 };
 static_assert(sizeof(ControlHeader) == 24);
 
+// A client whose server died greets the next one of the same instance with the session that it had: `session` and `token`
+// of the first HelloReply. Resumed, it keeps its channels, mappings and leases; only the socket and the doorbell are new.
+// ENOTFOUND when the server does not know the session (any more).
 struct HelloRequest {
   uint32_t layout_version;
   uint32_t reserved;
   uint64_t fingerprint;
   char name[64];
+  uint64_t session;   // 0: a new one
+  uint8_t token[16];
 };
 struct HelloReply {
   uint64_t instance_id;
   uint32_t client_id;
   uint32_t pid;
+  uint64_t session;
+  uint8_t token[16];  // secret between this client and the server
 };
 
 struct ColumnSpec {
@@ -114,6 +121,8 @@ struct TableCreateRequest {
   uint32_t table_weights;
   uint32_t versions;
   uint32_t prompt_groups_max;
+  uint32_t mode;            // permission bits as of a file; 0: 0600
+  uint32_t reserved;
 };
 struct TableNameRequest {
   char name[kNameBytesMax + 1];

@@ -66,6 +66,39 @@ struct TableCounters {
 };
 static_assert(sizeof(TableCounters) == 128);
 
+// What the conductor is about to do to the table, for the one that adopts it after a death in the middle. Conductor writes,
+// nobody else reads while it lives. At most one record is applied at a time over all tables; `channel` and `position` tell
+// which, and each of its steps writes down beforehand what it will change that cannot be recognised afterwards: the slot
+// and its generation (an item is made exactly when that has changed), and counters as they were. Everything else is
+// either recognised (rows of blocks, generations, end flags) or derived anew (indexes, holds, free lists).
+enum class IntentOp : uint32_t {
+  kNothing = 0,
+  kRow = 1,     // append row `row` to lane, with the item that the policy asks for
+  kEnd = 2,     // end the episode of lane, which has rows up to `row`
+  kItem = 3,    // make an item of lane
+  kDraw = 4,    // draw `slot` as lease `number`
+  kTake = 5,    // count lease `number` as sampled
+  kReturn = 6,  // take lease `number` back, uncounted
+  kPrompt = 7,  // show all members of prompt group `number`
+  kReset = 8
+};
+struct IntentRecord {
+  uint32_t op;  // IntentOp; written last, and 0 first when the step is done
+  uint32_t channel;
+  uint64_t position;         // of the record in the channel's submission ring
+  uint32_t lane;
+  uint32_t slot;             // of the item to be made or drawn; kNone: not chosen yet
+  uint64_t slot_generation;  // as it was
+  uint64_t row;
+  uint64_t number;
+  uint64_t steps;            // counters as they were
+  uint64_t episodes;
+  uint64_t samples;
+  uint32_t times_sampled;    // of the slot's item, as it was
+  uint32_t reserved[3];
+};
+static_assert(sizeof(IntentRecord) == 88);
+
 struct TableHeader {
   SegmentHeader segment;
 
@@ -124,6 +157,14 @@ struct TableHeader {
   uint32_t named_count;
   uint32_t reserved_count;
   IndexRecord indexes[kIndexesMax];
+  uint64_t prompts_offset;       // PromptRecord[item_slots] within the directory; 0 without prompt groups
+  // Who may do what, as for a file: the owner, and the nine permission bits (read: open, attach, sample; write: append, and
+  // change items and settings; drop, close and reset are the owner's).
+  uint32_t owner_uid;
+  uint32_t owner_gid;
+  uint32_t mode;
+  uint32_t reserved_mode;
+  uint8_t secret[16];            // of the table's handles; whoever maps this was let in
 
   // Conductor writes, everyone reads.
   alignas(kContentionBytes) uint32_t state;  // TableState; release
@@ -132,6 +173,7 @@ struct TableHeader {
   uint32_t direct_allowed;
   LimiterRecord limiter;  // changed by retune
   alignas(kContentionBytes) TableCounters counters;
+  alignas(kContentionBytes) IntentRecord intent;
 };
 static_assert(sizeof(TableHeader) % kContentionBytes == 0);
 
@@ -149,7 +191,8 @@ struct ColumnRecord {
 };
 static_assert(sizeof(ColumnRecord) == 368);
 
-// A lane is a stream of rows numbered from 0, kept in a chain of blocks. Conductor writes; for status and adoption.
+// A lane is a stream of rows numbered from 0, kept in a chain of blocks. Conductor writes; for status and adoption: all of a
+// lane that does not follow from its blocks, marks and episodes is here.
 struct LaneRecord {
   uint32_t state;           // kLaneOpen and kLaneNamed, or 0: free
   uint32_t channel;         // its writer
@@ -158,10 +201,19 @@ struct LaneRecord {
   uint64_t next_row;        // rows admitted so far
   uint64_t episode_row;     // first row of the open episode; = next_row when none is open
   uint64_t name;            // the user's, valid with kLaneNamed in state
+  uint32_t owner_index;     // the writer's own number of the lane
+  uint32_t blocks_wanted;   // asked for, not granted yet
+  uint32_t episodes_wanted;
+  uint32_t priority_given;  // of coming items: priority, version, prompt_group
+  double priority;
+  uint64_t version;
+  uint64_t prompt_group;
+  uint32_t prompt_size;     // 0: they are members of none
+  uint32_t reserved;
 };
 inline constexpr uint32_t kLaneOpen = 1;
 inline constexpr uint32_t kLaneNamed = 2;
-static_assert(sizeof(LaneRecord) == 40);
+static_assert(sizeof(LaneRecord) == 88);
 
 // A run of block_steps rows of one lane.
 //
@@ -171,6 +223,8 @@ static_assert(sizeof(LaneRecord) == 40);
 // rows: published after the marks of those rows, and after the writer's stores, which the conductor acquired through
 // the ring: who observes `rows` sees that many whole rows.
 // next, previous: set once while the block has its generation, and cleared to kNone when that neighbour is taken back.
+// writer: the channel whose process may store into rows that are not admitted, 0 once there are none. It stays when the lane
+// is taken over: such a block comes back when the channel is closed or its process is dead.
 struct BlockRecord {
   uint64_t generation;
   uint64_t start_row;
@@ -178,8 +232,10 @@ struct BlockRecord {
   uint32_t rows;
   uint32_t previous;
   uint32_t next;
+  uint32_t writer;
+  uint32_t reserved;
 };
-static_assert(sizeof(BlockRecord) == 32);
+static_assert(sizeof(BlockRecord) == 40);
 
 // One mark a row: its place in its episode. Conductor writes it before the row is published through BlockRecord::rows;
 // the two end flags are added to the last step's mark when the episode ends (release). A final observation's mark has
@@ -219,8 +275,19 @@ struct EpisodeRecord {
   uint64_t generation;
   uint32_t given;
   uint32_t lane;
+  uint32_t writer;  // as in BlockRecord: who may store the cells, 0 once they are given or the episode ended
+  uint32_t reserved;
 };
-static_assert(sizeof(EpisodeRecord) == 16);
+static_assert(sizeof(EpisodeRecord) == 24);
+
+// A member of an incomplete prompt group: the item is filled, but in no index and of an even generation. For adoption.
+struct PromptRecord {
+  uint64_t group;
+  uint32_t size;    // of the whole group; 0: the slot's item is in no incomplete group
+  uint32_t number;  // of the group's begin: the smallest gives way first
+};
+static_assert(sizeof(PromptRecord) == 16);
+
 
 // key = node (8 bits, 0 here) | generation of the item | slot (slot_bits)
 constexpr uint64_t make_key(uint64_t generation, uint32_t slot, uint32_t slot_bits) {

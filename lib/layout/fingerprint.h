@@ -6,6 +6,7 @@
 #include "layout/directory.h"
 #include "layout/index.h"
 #include "layout/instance.h"
+#include "layout/ledger.h"
 
 namespace gear::layout {
 
@@ -39,6 +40,10 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
     sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest),
     sizeof(IndexRecord), offsetof(TableHeader, indexes), sizeof(SelectorSpec), sizeof(WriterOpenRequest),
-    sizeof(GroupStatsReply));
+    sizeof(GroupStatsReply), sizeof(HelloRequest), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
+    sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
+    offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
+    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), sizeof(LeasesHeader), sizeof(LeaseRecord),
+    sizeof(GroupHeader), offsetof(GroupHeader, cursor), kGroupObjects);
 
 }  // namespace gear::layout

@@ -18,7 +18,17 @@ inline constexpr size_t kPageBytes = 4096;
 inline constexpr size_t kContentionBytes = 128;
 inline constexpr uint32_t kNone = 0xffffffffu;  // "no block, no slot, no lane"
 
-enum class SegmentKind : uint32_t { kInstance = 1, kDirectory = 2, kData = 3, kChannel = 4 };
+enum class SegmentKind : uint32_t {
+  kInstance = 1,
+  kDirectory = 2,
+  kData = 3,
+  kChannel = 4,
+  // Never handed out: what one server leaves to the next one of its instance (ledger.h).
+  kLedger = 5,
+  kLeases = 6,  // of a sampler; object_id is its channel
+  kGroup = 7    // a consumer group; object_id is kGroupObjects * table_id + ordinal
+};
+inline constexpr uint64_t kGroupObjects = 256;
 
 // Written by the server before any descriptor is handed out, `magic` last; constant from then on.
 struct SegmentHeader {

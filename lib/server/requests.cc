@@ -130,7 +130,7 @@ Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
   session.name.assign(request.name, strnlen(request.name, sizeof request.name));
   session.greeted = true;
   Reply reply = Reply::with_body(layout::HelloReply{instance_.id(), static_cast<uint32_t>(session.id),
-                                             static_cast<uint32_t>(getpid())});
+                                             static_cast<uint32_t>(getpid()), session.id, {}});
   reply.descriptors = {instance_.segment().read_only_fd(), session.doorbell.get()};
   return reply;
 }

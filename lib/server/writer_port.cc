@@ -123,7 +123,6 @@ void WriterPort::lose_lane(uint32_t index) {
 
 // Nothing of it had an effect, but for the steps of a commit that were admitted before the lane was lost.
 void WriterPort::refuse(const SubmissionRecord& record) {
-  committed_of_record_ = 0;
   auto op = static_cast<SubmissionOp>(record.op);
   if (op != SubmissionOp::kNeedBlock && op != SubmissionOp::kNeedEpisode) ++records_refused_;
 }
@@ -159,7 +158,7 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
       ++lane.episodes_wanted;
       waiting_lanes_.push_back(record.lane);
       return Step::kApplied;
-    case SubmissionOp::kCommit: return commit(record.lane, record.count);
+    case SubmissionOp::kCommit: return commit(record.lane, record.count, record.argument);
     case SubmissionOp::kEnd: admit = table().end_episode(table_lane, record.flags); break;
     case SubmissionOp::kEpisodeCells: admit = table().give_episode_cells(table_lane); break;
     case SubmissionOp::kItem:
@@ -196,16 +195,16 @@ Port::Step WriterPort::want_blocks(uint32_t index, uint32_t count) {
   return Step::kApplied;
 }
 
-Port::Step WriterPort::commit(uint32_t index, uint32_t count) {
-  if (count == 0 || count < committed_of_record_) return Step::kBroken;
+// What the lane has of the record's rows already was admitted before the record had to wait, or by a conductor that died.
+Port::Step WriterPort::commit(uint32_t index, uint32_t count, uint64_t rows_after) {
+  uint32_t lane = lanes_[index].table_lane;
+  uint64_t rows = table().lane_rows(lane);
+  if (count == 0 || rows_after < rows || rows_after - rows > count) return Step::kBroken;
   uint32_t done = 0;
-  Admit admit =
-      table().commit(lanes_[index].table_lane, count - committed_of_record_, &done);
+  Admit admit = table().commit(lane, static_cast<uint32_t>(rows_after - rows), &done);
   steps_admitted_ += done;
-  committed_of_record_ += done;
   partly_ = partly_ || done > 0;
   if (admit == Admit::kBlocked) return Step::kWait;
-  committed_of_record_ = 0;
   return admit == Admit::kBroken ? Step::kBroken : Step::kApplied;
 }
 

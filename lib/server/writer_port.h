@@ -42,7 +42,7 @@ class WriterPort final : public Port, public LaneOwner {
 
   void refuse(const layout::SubmissionRecord& record);
   Step want_blocks(uint32_t lane, uint32_t count);
-  Step commit(uint32_t lane, uint32_t count);
+  Step commit(uint32_t lane, uint32_t count, uint64_t rows_after);
   bool grant(uint32_t lane);
   void post(layout::CompletionType type, uint32_t lane, const layout::GrantRecord& grant);
 
@@ -57,7 +57,6 @@ class WriterPort final : public Port, public LaneOwner {
   };
   std::vector<LaneState> lanes_;
   std::vector<uint32_t> waiting_lanes_;  // want blocks or episode slots that were not free
-  uint32_t committed_of_record_ = 0;     // the first record's steps that are admitted already
   uint64_t steps_admitted_ = 0;
   uint32_t records_refused_ = 0;
   bool partly_ = false;

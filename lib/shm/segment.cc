@@ -43,6 +43,12 @@ const char* kind_name(layout::SegmentKind kind) {
       return "data";
     case layout::SegmentKind::kChannel:
       return "channel";
+    case layout::SegmentKind::kLedger:
+      return "ledger";
+    case layout::SegmentKind::kLeases:
+      return "leases";
+    case layout::SegmentKind::kGroup:
+      return "group";
   }
   return "unknown";
 }

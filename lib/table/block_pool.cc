@@ -18,7 +18,7 @@ BlockPool::BlockPool(layout::TableHeader* header, BlockRecord* blocks)
   free_.reserve(header->block_count);
   candidates_.reserve(before_ + after_ + 1);
   for (uint32_t block = header->block_count; block-- > 0;) {
-    blocks_[block] = BlockRecord{0, 0, kNone, 0, kNone, kNone};
+    blocks_[block] = BlockRecord{0, 0, kNone, 0, kNone, kNone, 0, 0};
     free_.push_back(block);
   }
   note(header_->counters.blocks_free, uint64_t{free_.size()});

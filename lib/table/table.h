@@ -74,6 +74,8 @@ class Table {
     return static_cast<uint32_t>(lanes_[lane].blocks.size()) - lanes_[lane].filling;
   }
 
+  // Rows admitted of the lane so far, final observations too.
+  uint64_t lane_rows(uint32_t lane) const { return lanes_[lane].next_row; }
   // Admits up to `count` rows of the lane as steps; *done says how many.
   Admit commit(uint32_t lane, uint32_t count, uint32_t* done);
   Admit end_episode(uint32_t lane, uint32_t flags);

@@ -63,7 +63,7 @@ FakeTable::FakeTable(FakeTableOptions options) : options_(std::move(options)) {
 
   format_header();
   format_columns();
-  for (uint32_t i = 0; i < block_count; ++i) block(i) = {0, 0, kNone, 0, kNone, kNone};
+  for (uint32_t i = 0; i < block_count; ++i) block(i) = {0, 0, kNone, 0, kNone, kNone, 0, 0};
   for (uint32_t i = 0; i < options_.item_slots; ++i) item(i) = {};
   for (uint32_t lane = 0; lane < lane_blocks_.size(); ++lane) format_lane(lane);
   for (uint32_t i = 0; i < options_.episodes.size(); ++i) format_episode_cells(i);
@@ -154,7 +154,7 @@ void FakeTable::format_lane(uint32_t lane) {
   for (size_t i = 0; i < chain.size(); ++i) {
     uint32_t previous = i > 0 ? chain[i - 1] : kNone;
     uint32_t next = i + 1 < chain.size() ? chain[i + 1] : kNone;
-    block(chain[i]) = {2 * chain[i] + 1, i * options_.block_steps, lane, 0, previous, next};
+    block(chain[i]) = {2 * chain[i] + 1, i * options_.block_steps, lane, 0, previous, next, 0, 0};
   }
   for (uint32_t i = 0; i < options_.episodes.size(); ++i) {
     const FakeEpisode& episode = options_.episodes[i];
@@ -191,7 +191,7 @@ void FakeTable::format_row(uint32_t index, uint32_t step, Spot spot) {
 void FakeTable::format_episode_cells(uint32_t index) {
   if (header().episode_slots == 0) return;
   const FakeEpisode& episode = options_.episodes[index];
-  episode_record(index) = {2 * index + 1, episode.cells_given ? 1u : 0u, episode.lane};
+  episode_record(index) = {2 * index + 1, episode.cells_given ? 1u : 0u, episode.lane, 0, 0};
   if (!episode.cells_given) return;
   char* cells = data() + header().data_episodes_offset + index * header().episode_cell_bytes;
   for (uint32_t column = 0; column < options_.columns.size(); ++column) {

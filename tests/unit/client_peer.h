@@ -55,7 +55,7 @@ class Peer {
   void greet() {
     ControlHeader hello = receive();
     EXPECT_EQ(hello.op, static_cast<uint16_t>(ControlOp::kHello));
-    layout::HelloReply reply{7, 1, 2};
+    layout::HelloReply reply{7, 1, 2, 1, {}};
     answer(hello, GEAR_OK, &reply, sizeof reply, {segment_.read_only_fd(), doorbell_.get()});
   }
   // Any thread.

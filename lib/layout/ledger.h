@@ -1,0 +1,111 @@
+// The ledger: what a server knows beside its tables, kept in shared memory so that the next server of the instance knows it
+// too. Segments of kind kLedger, kLeases and kGroup. No client maps them; a server trusts them as its own memory, once
+// header and bounds are checked.
+//
+//   ledger:  LedgerHeader | SessionRecord[sessions_max] | ChannelRecord[channels_max]
+//   leases:  LeasesHeader | LeaseRecord[lease_slots]
+//   group:   GroupHeader  | uint64_t number[item_slots] | uint8_t progress[item_slots]
+#pragma once
+
+#include "layout/channel.h"
+#include "layout/control.h"
+
+namespace gear::layout {
+
+struct LedgerHeader {
+  SegmentHeader segment;
+  uint32_t sessions_max;
+  uint32_t channels_max;
+  uint64_t sessions_offset;
+  uint64_t channels_offset;
+  uint64_t next_session;
+  uint64_t next_table_id;
+  uint32_t next_channel_id;
+  uint32_t reserved;
+};
+static_assert(sizeof(LedgerHeader) == 112);
+
+// One client. `id` is written last when the record is filled, and zeroed first when it is freed.
+struct SessionRecord {
+  uint64_t id;           // 0: free
+  int32_t pid;           // 0 when the process cannot be seen from here: then only its return tells that it lives
+  uint32_t uid;
+  uint64_t start_ticks;  // of the process, from /proc; tells it from a later one of the same pid
+  uint8_t token[16];
+  char name[64];
+  uint64_t reserved[3];
+};
+static_assert(sizeof(SessionRecord) == 128);
+
+// One channel, as its conductor's end (Port) was made.
+struct ChannelRecord {
+  uint32_t id;                // 0: free; last and first as above
+  uint32_t kind;              // ChannelKind
+  uint64_t session;
+  uint64_t table_id;
+  uint32_t submission_slots;
+  uint32_t completion_slots;
+  uint32_t lanes;             // writer
+  uint32_t closing;           // 1: what is in the ring is still admitted, then it goes
+  uint64_t applied;           // records [.., applied) had their effect; written after each one's, so the one at `applied` may
+                              // be applied in part, and IntentRecord says how far
+  uint64_t steps_admitted;    // writer
+  uint32_t records_refused;   // writer
+  uint32_t updates_left;      // items: of the run of updates
+  SamplerOpenRequest sampler; // sampler: as checked
+  uint64_t reserved[2];
+};
+static_assert(sizeof(ChannelRecord) % 8 == 0);
+
+enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
+
+struct LeasesHeader {
+  SegmentHeader segment;
+  uint64_t lease_slots;  // a power of two
+  uint64_t resolved;     // leases [resolved, posted) are posted, neither taken nor returned
+  uint64_t group;        // 0: none; else ordinal + 1 of the consumer group in its table
+  uint64_t reserved[5];
+};
+static_assert(sizeof(LeasesHeader) == 128);
+
+// `state` is written last: a lease is posted, taken or ended exactly when its state says so.
+struct LeaseRecord {
+  uint64_t number;
+  uint32_t state;  // LeaseRecordState
+  uint32_t slot;
+  int64_t posted_ns;
+  int64_t taken_ns;
+  DrawRecord record;
+  uint32_t pin_block;
+  uint32_t pin_position;
+  uint32_t pin_length;
+  uint32_t pin_episode;
+  uint64_t item_generation;
+  uint64_t epoch;
+};
+static_assert(sizeof(LeaseRecord) == 128);
+
+// What became of an item in a group, by item slot; an item whose insertion has a number below the cursor was walked past.
+enum class GroupProgress : uint8_t {
+  kNone = 0,       // not walked past, or drawn and returned: no consumer had it
+  kDelivered = 1,  // a consumer has it, or had it and did not acknowledge
+  kSettled = 2     // acknowledged, skipped or missed: never delivered again
+};
+
+struct GroupHeader {
+  SegmentHeader segment;
+  char name[kGroupNameBytesMax + 1];
+  uint64_t table_id;
+  uint64_t item_slots;
+  uint64_t cursor;     // number of the next undelivered insertion
+  uint64_t insertions; // so far, of the table since the group began
+  uint64_t delivered;
+  uint64_t acknowledged;
+  uint64_t redelivered;
+  uint64_t missed;
+  uint64_t skipped;
+  uint64_t reserved[7];
+};
+static_assert(sizeof(GroupHeader) == 256);
+
+}  // namespace gear::layout
