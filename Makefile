@@ -6,7 +6,7 @@ JOBS ?= 2
 BUILD := build/$(PRESET)
 CTEST := ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_ARGS)
 
-.PHONY: help setup build demo check check-fast bench bench-peers sanitize install format clean abi-baseline
+.PHONY: help setup build demo check check-fast bench bench-peers chaos sanitize install format clean abi-baseline
 .DEFAULT_GOAL := help
 
 help: ## Print this list
@@ -35,6 +35,9 @@ check-fast: setup build ## The tests that take seconds
 bench: setup build ## Measure every row against its baseline (BENCH_QUICK=1: under 40 s)
 	@mkdir -p build/bench
 	@$(BUILD)/gear_bench
+
+chaos: setup build ## Kill clients and geard under load, verify everything (CHAOS_SECONDS=600 GEAR_TEST_SEED)
+	@$(BUILD)/gear_chaos $(BUILD)/geard
 
 bench-peers: setup build ## Measure GEAR against Reverb, cpprb and TorchRL (PEERS_SECONDS PEERS_REPEATS PEERS_ARGS)
 	@scripts/python_env.sh

@@ -176,6 +176,14 @@ set(gear_script_environment
   CC=${CMAKE_C_COMPILER}
   CXX=${CMAKE_CXX_COMPILER})
 
+if(TARGET gear_core)
+  gear_glob(chaos_sources tests/chaos/*.cc)
+  add_executable(gear_chaos ${chaos_sources})
+  target_include_directories(gear_chaos PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(gear_chaos PRIVATE gear_core)
+  gear_compile(gear_chaos)
+endif()
+
 gear_glob(script_tests tests/*/*.test.sh tests/*/*.test.py bindings/*/*.test.sh)
 foreach(file IN LISTS script_tests)
   gear_add_script(${file})

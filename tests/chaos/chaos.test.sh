@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# The short form of make chaos.
+# ctest: Chaos.NothingTornLostOrStuck labels=stress,slow timeout=300 serial
+set -euo pipefail
+CHAOS_SECONDS=${CHAOS_SECONDS:-60} "$GEAR_BUILD_DIR/gear_chaos" "$GEAR_BUILD_DIR/geard"
