@@ -68,5 +68,6 @@ void bench_leased(Report* report);
 void bench_priorities(Report* report);
 void bench_resident(Report* report);
 void bench_attach(Report* report);
+void bench_stopped(Report* report);
 
 }  // namespace gear::bench
