@@ -51,11 +51,16 @@ struct ChannelRecord {
                               // be applied in part, and IntentRecord says how far
   uint64_t steps_admitted;    // writer
   uint32_t records_refused;   // writer
-  uint32_t updates_left;      // items: of the run of updates
+  uint32_t reserved_count;
   SamplerOpenRequest sampler; // sampler: as checked
-  uint64_t reserved[2];
+  // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
+  // Writer: what its record adds to, as it was before: steps_admitted, records_refused, or the lane's word of wants.
+  // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
+  uint64_t note_position;
+  uint64_t note;
 };
 static_assert(sizeof(ChannelRecord) % 8 == 0);
+inline constexpr uint64_t kNoPosition = ~uint64_t{0};
 
 enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
 

@@ -66,11 +66,21 @@ class Segment {
                                 uint64_t instance_id, uint64_t object_id,
                                 const MemoryOptions& options);
 
+  // Takes over the named segment that a dead server of this instance left: the same memory, which its clients still map. Its
+  // name goes with it as if made here, unless keep_name. Only for the holder of the instance's lock.
+  // Errors: ENOTFOUND; EVERSION (versions and fingerprints of both builds in the text); EPERM (another owner or mode);
+  // EPROTOCOL (half made, truncated, or not what its name says); EMFILE, ENOMEM, ESYSTEM.
+  static Result<Segment> adopt(const std::string& purpose, layout::SegmentKind kind,
+                               uint64_t instance_id, uint64_t object_id);
+
   // Lets map_segment of other processes succeed; after the last initialising store.
   void publish_magic();
 
   void* data() const { return mapping_.data(); }
   size_t size() const { return mapping_.size(); }
+  bool named() const { return !name_.empty(); }
+  // The name stays when this goes.
+  void keep_name() { name_.clear(); }
   int writable_fd() const { return writable_.get(); }
   int read_only_fd() const { return read_only_.get(); }
 
