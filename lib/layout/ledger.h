@@ -51,7 +51,7 @@ struct ChannelRecord {
                               // be applied in part, and IntentRecord says how far
   uint64_t steps_admitted;    // writer
   uint32_t records_refused;   // writer
-  uint32_t reserved_count;
+  uint32_t answered;          // items: low bits of the position behind the latest kAnswer; written before `applied`
   SamplerOpenRequest sampler; // sampler: as checked
   // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
   // Writer: what its record adds to, as it was before: steps_admitted, records_refused, or the lane's word of wants.

@@ -1,6 +1,7 @@
 #include "shm/segment.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -262,9 +263,20 @@ Segment::~Segment() {
   remove_name();
 }
 
+thread_local int NamesKept::kept_ = 0;
+
 void Segment::remove_name() {
-  if (!name_.empty() && owner_pid_ == getpid()) shm_unlink(name_.c_str());
+  if (!name_.empty() && owner_pid_ == getpid() && !NamesKept::any()) shm_unlink(name_.c_str());
   name_.clear();
+}
+
+// A lock that lasts as long as its holder: who finds the name can tell whether its server lives, whatever namespaces lie
+// between. Not on what clients are given writable: they would hold the lock too.
+Status Segment::hold(const std::string& what, layout::SegmentKind kind) const {
+  if (kind == layout::SegmentKind::kChannel || kind == layout::SegmentKind::kData) return {};
+  if (flock(writable_.get(), LOCK_SH | LOCK_NB) == 0) return {};
+  return error(GEAR_EADDRINUSE, "%s: another process holds it (gearctl gc?); try again when that is done",
+               what.c_str());
 }
 
 Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
@@ -289,7 +301,7 @@ Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
   owner_pid_ = getpid();
   read_only_.reset(shm_open(name_.c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (!read_only_.valid()) return descriptor_error(errno, what + " read-only");
-  return {};
+  return hold(what, kind);
 }
 
 // Sets *named when memfds are not allowed here and a named segment is to be made.
@@ -454,6 +466,7 @@ Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind k
     return error(GEAR_EPERM, "%s: it has owner %u and mode %03o, not %u and 600; remove it", what.c_str(),
                  file.st_uid, file.st_mode & 0777, geteuid());
   }
+  GEAR_TRY(segment.hold(what, kind));
   Result<Mapping> mapped = map_checked(what, segment.writable_.get(), kind, true, kDeadServer);
   if (!mapped.ok()) return mapped.status();
   const auto& header = *static_cast<const layout::SegmentHeader*>(mapped.value().data());
