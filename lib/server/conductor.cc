@@ -30,7 +30,10 @@ size_t Conductor::poll() {
 }
 
 void Conductor::drain() {
-  for (const auto& port : ports_) port->drain();
+  for (const auto& port : ports_) {
+    port->drain();
+    if (port->broken()) offenders_.push_back(port->session());
+  }
 }
 
 void Conductor::tick(int64_t now_ns) {

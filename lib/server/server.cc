@@ -398,7 +398,9 @@ Status ServerLoop::move_connection(Session& from, Session& to) {
 
 Status ServerLoop::adopt() {
   if (!instance_->adopted()) {
+    if (options_.socket_path.empty()) return {};
     requests_.set_aside = find_set_aside(instance_->id());
+    for (const SetAsideTable& table : requests_.set_aside) instance_->ledger().pass_table_id(table.id);
     return {};
   }
   int64_t started = now_ns();
