@@ -55,6 +55,9 @@ class CommandLine {
     add(app_, "status", "The server and its tables", Command::kStatus);
     add(app_, "doctor", "Whether this machine has what GEAR needs, and what to do",
         Command::kDoctor);
+    add(app_, "gc", "List the segments that dead servers of this user left in /dev/shm", Command::kCollect)
+        ->add_flag("--force", invocation_.force,
+                   "remove them: what a geard on that socket would adopt is lost");
     CLI::App* table =
         app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);

@@ -12,6 +12,7 @@ namespace gear::daemon {
 enum class Command {
   kStatus,
   kDoctor,
+  kCollect,
   kTableCreate,
   kTableList,
   kTableDescribe,
@@ -32,6 +33,7 @@ struct Invocation {
   Command command = Command::kStatus;
   std::string endpoint;  // "" is the default
   bool json = false;
+  bool force = false;               // gc
   TableSpec spec;                   // create
   TableChange change;               // set
   std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group

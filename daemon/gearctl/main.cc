@@ -3,6 +3,7 @@
 
 #include "gearctl/command_line.h"
 #include "gearctl/doctor.h"
+#include "gearctl/gc.h"
 #include "gearctl/groups.h"
 #include "gearctl/output.h"
 #include "gearctl/session.h"
@@ -78,6 +79,9 @@ Answer about_table(gear_client* client, const Invocation& invocation) {
 
 Answer answer(const Invocation& invocation) {
   if (invocation.command == Command::kDoctor) return doctor(invocation.endpoint);
+  if (invocation.command == Command::kCollect) {
+    return rendered(collect_orphans(invocation.force), render_orphans);
+  }
   const Client client = connect(invocation.endpoint);
   switch (invocation.command) {
     case Command::kTableCreate:

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,12 +11,10 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 #include <tuple>
 
 #include "base/status.h"
 #include "layout/fingerprint.h"
-#include "shm/descriptor.h"
 
 namespace gear {
 namespace {
@@ -42,6 +41,18 @@ std::vector<SegmentName> list(std::optional<uint64_t> instance_id) {
            std::tie(b.instance_id, b.kind, b.object_id);
   });
   return names;
+}
+
+Descriptor open_to_look(const SegmentName& name) {
+  return Descriptor(shm_open(("/" + name.text()).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0));
+}
+
+// A server makes its instance segment first, and takes a moment to finish and to lock it.
+constexpr time_t kMakingSeconds = 10;
+
+bool being_made(const SegmentName& name, const struct stat& file) {
+  return name.kind == SegmentKind::kInstance && time(nullptr) - file.st_mtime < kMakingSeconds &&
+         look_at_segment(name) == SegmentLook::kHalfMade;
 }
 
 }  // namespace
@@ -83,7 +94,7 @@ std::vector<SegmentName> list_segments() { return list(std::nullopt); }
 bool remove_segment(const SegmentName& name) { return shm_unlink(("/" + name.text()).c_str()) == 0; }
 
 SegmentLook look_at_segment(const SegmentName& name) {
-  Descriptor file(shm_open(("/" + name.text()).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0));
+  Descriptor file = open_to_look(name);
   struct stat seen;
   if (!file.valid() || fstat(file.get(), &seen) != 0 || !S_ISREG(seen.st_mode) ||
       seen.st_uid != geteuid()) {
@@ -97,6 +108,35 @@ SegmentLook look_at_segment(const SegmentName& name) {
   if (header.magic != layout::kSegmentMagic) return SegmentLook::kBad;
   bool ours = header.version == layout::kLayoutVersion && header.fingerprint == layout::kLayoutFingerprint;
   return ours ? SegmentLook::kWhole : SegmentLook::kForeign;
+}
+
+std::optional<DeadInstance> DeadInstance::hold(const std::vector<SegmentName>& segments) {
+  DeadInstance dead;
+  for (const SegmentName& name : segments) {
+    // These two are given to clients, who would hold the lock too.
+    if (name.kind == SegmentKind::kChannel || name.kind == SegmentKind::kData) continue;
+    Descriptor file = open_to_look(name);
+    struct stat seen;
+    if (!file.valid() || fstat(file.get(), &seen) != 0) continue;  // it went
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 || being_made(name, seen)) return std::nullopt;
+    dead.locks_.push_back(std::move(file));
+  }
+  return dead;
+}
+
+std::string socket_path_of(uint64_t instance_id) {
+  SegmentName name{geteuid(), instance_id, SegmentKind::kInstance, 0};
+  if (look_at_segment(name) != SegmentLook::kWhole) return "";
+  Descriptor file = open_to_look(name);
+  layout::InstanceSegment instance;
+  if (pread(file.get(), &instance, sizeof instance, 0) != static_cast<ssize_t>(sizeof instance)) return "";
+  return std::string(instance.socket_path, strnlen(instance.socket_path, sizeof instance.socket_path));
+}
+
+uint64_t bytes_of(const SegmentName& name) {
+  Descriptor file = open_to_look(name);
+  struct stat seen;
+  return file.valid() && fstat(file.get(), &seen) == 0 ? static_cast<uint64_t>(seen.st_blocks) * 512 : 0;
 }
 
 }  // namespace gear

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "layout/segment.h"
+#include "shm/descriptor.h"
 
 namespace gear {
 
@@ -42,5 +44,20 @@ enum class SegmentLook {
   kBad        // cannot be read, not owned by this user, or no segment
 };
 SegmentLook look_at_segment(const SegmentName& name);
+
+// Keeps servers from adopting the instance of these segments for as long as it lives, where no server has it now.
+class DeadInstance {
+ public:
+  // nullopt: a server lives, or another process removes them, or it is being made this moment.
+  static std::optional<DeadInstance> hold(const std::vector<SegmentName>& segments);
+
+ private:
+  std::vector<Descriptor> locks_;
+};
+
+// What the instance segment says of the server; "" when it has no path, or cannot be read.
+std::string socket_path_of(uint64_t instance_id);
+// Bytes of memory that the segment has; 0 when it is not there.
+uint64_t bytes_of(const SegmentName& name);
 
 }  // namespace gear
