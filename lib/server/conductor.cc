@@ -102,9 +102,10 @@ Port* Conductor::find_port(uint32_t id) const {
   return nullptr;
 }
 
-void Conductor::close_ports_of(uint64_t session, uint32_t from_id) {
+void Conductor::close_ports_of(uint64_t session, const std::vector<uint32_t>& but) {
   for (const auto& port : ports_) {
-    if (port->session() == session && port->id() >= from_id) port->begin_close();
+    if (port->session() != session) continue;
+    if (std::find(but.begin(), but.end(), port->id()) == but.end()) port->begin_close();
   }
 }
 

@@ -37,8 +37,8 @@ class Conductor {
   // Before anyone is served, when the ports are those of a server that died: what was accepted has its effect.
   void drain();
   Port* find_port(uint32_t id) const;
-  // Those with ids from `from_id` on.
-  void close_ports_of(uint64_t session, uint32_t from_id = 0);
+  // All but those with these ids.
+  void close_ports_of(uint64_t session, const std::vector<uint32_t>& but = {});
   // Ends the ports of tables that are closed; a server that died may have come to some of them only.
   void end_closed();
   // Samplers of the group answer `status` from here on.

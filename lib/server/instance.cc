@@ -69,8 +69,9 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
   layout::InstanceSegment* words = instance->words();
   publish(words->conductor_state, static_cast<uint32_t>(layout::ConductorState::kAwake));
   words->pid = static_cast<uint32_t>(getpid());
-  words->started_ns = static_cast<uint64_t>(now_ns());
   words->fences_for_clients = can_fence_clients() ? 1 : 0;
+  // Last: a client that sees another moment sees the rest of this server's.
+  publish(words->started_ns, static_cast<uint64_t>(now_ns()));
   snprintf(words->socket_path, sizeof words->socket_path, "%s", instance->path_.c_str());
   instance->segment_.publish_magic();
   return instance;

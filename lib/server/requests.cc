@@ -68,7 +68,10 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
   } request;
   switch (op) {
     case ControlOp::kHello:
-      if (!read_body(header, body, &request.hello)) return malformed(header);
+      // That of a client that returns goes on behind it.
+      if (header.body_bytes < sizeof request.hello) return malformed(header);
+      memcpy(&request.hello, body, sizeof request.hello);
+      if (header.body_bytes != sizeof request.hello + request.hello.channels * sizeof(uint32_t)) return malformed(header);
       return hello(session, request.hello);
     case ControlOp::kTableCreate: return create_table(session, header, body);
     case ControlOp::kTableOpen:

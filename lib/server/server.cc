@@ -42,6 +42,16 @@ constexpr uint32_t kPollsPerLook = 64;
 constexpr int64_t kSpinNsMost = 200'000;
 constexpr int64_t kDeadLookNs = 100'000'000;
 
+// A hello of a client that was here before, whole: with the channels it has.
+bool returns(const layout::ControlHeader& header, const char* body) {
+  layout::HelloRequest request;
+  if (header.op != static_cast<uint16_t>(layout::ControlOp::kHello)) return false;
+  if (header.body_bytes < sizeof request) return false;
+  memcpy(&request, body, sizeof request);
+  uint64_t bytes = sizeof request + request.channels * sizeof(uint32_t);
+  return request.session != 0 && header.body_bytes == bytes;
+}
+
 void drain_eventfd(int fd) {
   uint64_t count;
   [[maybe_unused]] ssize_t ignored = read(fd, &count, sizeof count);
@@ -99,7 +109,7 @@ class ServerLoop final : public Server {
   void end_dead_sessions(bool pollable_too, uint64_t but);
   void turn_away(int listener);
   void serve_request(Session& session);
-  Session* resume(Session& fresh, const layout::HelloRequest& request, Status* refused);
+  Session* resume(Session& fresh, const layout::ControlHeader& header, Status* refused);
   Status move_connection(Session& from, Session& to);
   void settle_adopted();
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
@@ -159,7 +169,9 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
       spin_pause();
     }
   }
+  // Of no process any more: clients that lose their connection now know that it is for good.
   publish(instance_->words()->ending, 1u);
+  publish(instance_->words()->pid, 0u);
   // Whoever waits for a table is told now, not by its own timeout.
   for (const auto& table : conductor_.tables()) conductor_.close_table(*table);
 }
@@ -337,11 +349,9 @@ void ServerLoop::serve_request(Session& session) {
   }
   const layout::ControlHeader& header = received.value().header;
   Session* asks = &session;
-  layout::HelloRequest hello;
-  if (header.op == static_cast<uint16_t>(layout::ControlOp::kHello) && header.body_bytes == sizeof hello) {
-    memcpy(&hello, body_.data(), sizeof hello);
+  if (returns(header, body_.data())) {
     Status refused;
-    if (hello.session != 0) asks = resume(session, hello, &refused);
+    asks = resume(session, header, &refused);
     if (!refused.ok()) return reply_to(session, header.op, header.request_id, Reply::failed(refused));
   }
   Reply reply = requests_.answer(*asks, header, body_.data());
@@ -350,24 +360,27 @@ void ServerLoop::serve_request(Session& session) {
 }
 
 // The session that the client had, with the new connection; `fresh` is gone then. Or `fresh`, and why not.
-Session* ServerLoop::resume(Session& fresh, const layout::HelloRequest& request, Status* refused) {
+Session* ServerLoop::resume(Session& fresh, const layout::ControlHeader& header, Status* refused) {
+  layout::HelloRequest request;
+  memcpy(&request, body_.data(), sizeof request);
+  std::vector<uint32_t> channels((header.body_bytes - sizeof request) / sizeof(uint32_t));
+  memcpy(channels.data(), body_.data() + sizeof request, channels.size() * sizeof(uint32_t));
   auto id = static_cast<unsigned long long>(request.session);
   auto found = sessions_.find(request.session);
   bool known = found != sessions_.end() && found->second.record != nullptr && !fresh.greeted;
-  if (!known) {
-    *refused = error(GEAR_ENOTFOUND, "resume session %llu: this server does not know it, for it ended, or its server kept its memory to itself (memory = memfd); connect anew",
-                     id);
+  if (!known || found->second.expelled) {
+    *refused = error(GEAR_ENOTFOUND, "resume session %llu: %s; connect anew", id,
+                     known ? "it was expelled, for it broke the protocol"
+                           : "this server does not know it, for it ended, or its server kept nothing (memory = memfd)");
     return &fresh;
   }
   Session& session = found->second;
   bool same_process = session.peer.uid == fresh.peer.uid && session.peer.pid == fresh.peer.pid;
-  if (!same_secret(session.record->token, request.token) || !same_process || session.expelled) {
-    *refused = error(GEAR_EPERM, "resume session %llu: %s; connect anew", id,
-                     session.expelled ? "it was expelled, for it broke the protocol"
-                                      : "it is another process's, or the token is not its");
+  if (!same_secret(session.record->token, request.token) || !same_process) {
+    *refused = error(GEAR_EPERM, "resume session %llu: it is another process's, or the token is not its; connect anew", id);
     return &fresh;
   }
-  if (request.channels_from != 0) conductor_.close_ports_of(session.id, request.channels_from);
+  conductor_.close_ports_of(session.id, channels);
   *refused = move_connection(fresh, session);
   if (!refused->ok()) return &fresh;
   log(LogLevel::kInfo, "client \"%s\" (process %d) is back", session.name.c_str(), session.peer.pid);
