@@ -97,8 +97,9 @@ Result<std::unique_ptr<Ledger>> Ledger::adopt(Segment segment) {
                ledger_bytes(header.sessions_max, header.channels_max) <= segment.size();
   if (!sound) {
     segment.keep_name();
-    return error(GEAR_EPROTOCOL,
-                 "adopt the ledger: %u sessions at %llu and %u channels at %llu do not fit its %zu bytes",
+    return error(GEAR_ECORRUPT,
+                 "adopt the ledger: %u sessions at %llu and %u channels at %llu do not fit its %zu bytes; "
+                 "discard what is there with --fresh",
                  header.sessions_max, static_cast<unsigned long long>(header.sessions_offset),
                  header.channels_max, static_cast<unsigned long long>(header.channels_offset),
                  segment.size());

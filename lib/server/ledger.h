@@ -18,7 +18,7 @@ class Ledger {
   // Errors: those of Segment::create.
   static Result<std::unique_ptr<Ledger>> create(uint64_t instance_id, uint32_t sessions_max,
                                                 uint32_t channels_max, uint32_t memory);
-  // Checks that header and records lie within the segment. Errors: EPROTOCOL.
+  // Checks that header and records lie within the segment. Errors: ECORRUPT; the name stays.
   static Result<std::unique_ptr<Ledger>> adopt(Segment segment);
 
   // Ids that no session, table or channel of the instance had before.
