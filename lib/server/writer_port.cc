@@ -159,7 +159,7 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
       waiting_lanes_.push_back(record.lane);
       return Step::kApplied;
     case SubmissionOp::kCommit: return commit(record.lane, record.count, record.argument);
-    case SubmissionOp::kEnd: admit = table().end_episode(table_lane, record.flags); break;
+    case SubmissionOp::kEnd: admit = table().end_episode(table_lane, record.flags, record.argument); break;
     case SubmissionOp::kEpisodeCells: admit = table().give_episode_cells(table_lane); break;
     case SubmissionOp::kItem:
       admit = table().make_item(table_lane, record.count, record.value);
