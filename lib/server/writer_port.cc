@@ -242,6 +242,7 @@ bool WriterPort::grant(uint32_t index) {
   while (lane.episodes_wanted > 0) {
     GrantRecord record{};
     if (!table().grant_episode(lane.table_lane, &record.block)) return false;
+    record.start_row = lane.episodes_ever++;
     post(CompletionType::kEpisode, index, record);
     --lane.episodes_wanted;
     ++lane.episodes_granted;

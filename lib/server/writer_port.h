@@ -51,6 +51,7 @@ class WriterPort final : public Port, public LaneOwner {
     uint32_t blocks_wanted = 0;
     uint32_t episodes_wanted = 0;
     uint32_t episodes_granted = 0;
+    uint64_t episodes_ever = 0;
     bool told_no_block = false;
     bool lost = false;  // table_lane is another writer's by now
     LaneRest rest;      // of a lost lane
