@@ -122,8 +122,11 @@ typedef struct gear_connect_options {
   const char *name;           /* shown by gearctl status; default the program's name */
   int64_t connect_timeout_ns; /* default 5 s */
   int64_t request_timeout_ns; /* bound of calls without a timeout of their own; default 30 s */
+  int64_t reconnect_timeout_ns; /* how long after the loss of its server a client still goes back to the next one;
+                                   default 60 s, below 0 (GEAR_RECONNECT_NEVER) not at all */
 } gear_connect_options;
-#define GEAR_CONNECT_OPTIONS_INIT {sizeof(gear_connect_options), 0, NULL, 0, 0}
+#define GEAR_RECONNECT_NEVER (-1)
+#define GEAR_CONNECT_OPTIONS_INIT {sizeof(gear_connect_options), 0, NULL, 0, 0, 0}
 
 /* Connects to a server. endpoint is one of
  *   NULL               $GEAR_ENDPOINT if set, else the user's default socket

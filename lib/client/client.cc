@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kConnectTimeoutNs = 5'000'000'000;
 constexpr int64_t kRequestTimeoutNs = 30'000'000'000;
+constexpr int64_t kReconnectTimeoutNs = 60'000'000'000;
 
 Status check_timeouts(const gear_connect_options& options) {
   if (options.connect_timeout_ns >= 0 && options.request_timeout_ns >= 0) return {};
@@ -41,6 +42,13 @@ Result<Descriptor> reach(const Endpoint& endpoint, EmbeddedLink* embedded, int64
   return connect_abstract(embedded->abstract_name, deadline_ns);
 }
 
+// An embedded server goes with this process.
+Comeback comeback_to(const Endpoint& endpoint, const gear_connect_options& options) {
+  if (endpoint.kind == Endpoint::Kind::kEmbedded || options.reconnect_timeout_ns < 0) return {};
+  int64_t timeout_ns = options.reconnect_timeout_ns != 0 ? options.reconnect_timeout_ns : kReconnectTimeoutNs;
+  return {[endpoint](int64_t deadline_ns) { return reach(endpoint, nullptr, deadline_ns); }, timeout_ns};
+}
+
 }  // namespace
 
 Client::Client(EmbeddedLink embedded, std::unique_ptr<Session> session)
@@ -63,7 +71,7 @@ Result<std::unique_ptr<Client>> Client::connect(const char* text,
   Result<std::unique_ptr<Session>> session = Session::open(
       socket.take(), options.name != nullptr ? options.name : program_invocation_short_name,
       options.request_timeout_ns != 0 ? options.request_timeout_ns : kRequestTimeoutNs,
-      deadline_ns);
+      deadline_ns, comeback_to(endpoint.value(), options));
   if (!session.ok()) return within("connect", session.status());
   return std::unique_ptr<Client>(new Client(std::move(embedded), session.take()));
 }

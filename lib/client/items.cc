@@ -58,6 +58,9 @@ Status Items::change(const uint64_t* keys, const double* priorities, size_t coun
                   "another call on this table handle is not done; raise timeout_ns");
   }
   Status status = change_in_turn(keys, priorities, count, deadline_ns, result);
+  if (status.code() == GEAR_EDISCONNECTED) {
+    return Status(GEAR_EDISCONNECTED, status.text() + " (some items may be changed, or will be; ask again)");
+  }
   if (status.code() != GEAR_ETIMEDOUT) return status;
   return error(GEAR_ETIMEDOUT,
                "the server did not answer in %s, some items may be changed; ask again, or raise "
@@ -69,19 +72,32 @@ Status Items::change_in_turn(const uint64_t* keys, const double* priorities, siz
                              int64_t deadline_ns, gear_items_result* result) {
   GEAR_TRY(table_health(table_.header()));
   GEAR_TRY(open_channel());
-  GEAR_TRY(discard_counts(deadline_ns));
-  GEAR_TRY(push_all(keys, priorities, count, deadline_ns));
-  GEAR_TRY(push_answer(deadline_ns));
-
   layout::ResultRecord found{};
-  int64_t work_ns = spin_policy().longest_ns > 0
-                        ? std::min(static_cast<int64_t>(count) * kNsARecord, kWorkNsMost)
-                        : 0;
-  GEAR_TRY(channel_->wait_until(deadline_ns, [&] { return take_result(&found); }, work_ns));
+  // A server that takes over has the records, but not what the one before had counted: it is all asked again.
+  for (bool whole = false; !whole;) {
+    GEAR_TRY(ask_once(keys, priorities, count, deadline_ns, &found, &whole));
+  }
   result->updated = found.updated;
   result->stale = found.stale;
   result->unknown = found.unknown;
   result->rejected = found.rejected;
+  return {};
+}
+
+// *whole: one server counted all of it.
+Status Items::ask_once(const uint64_t* keys, const double* priorities, size_t count,
+                       int64_t deadline_ns, layout::ResultRecord* found, bool* whole) {
+  uint64_t mark = channel_->server_mark();
+  GEAR_TRY(discard_counts(deadline_ns));
+  GEAR_TRY(push_all(keys, priorities, count, deadline_ns));
+  GEAR_TRY(push_answer(deadline_ns));
+  int64_t work_ns = spin_policy().longest_ns > 0
+                        ? std::min(static_cast<int64_t>(count) * kNsARecord, kWorkNsMost)
+                        : 0;
+  auto another = [&] { return channel_->server_mark() != mark; };
+  GEAR_TRY(channel_->wait_until(
+      deadline_ns, [&] { return take_result(found) || another(); }, work_ns));
+  *whole = !another();
   return {};
 }
 

@@ -45,6 +45,8 @@ class Items {
 
   Status change_in_turn(const uint64_t* keys, const double* priorities, size_t count,
                         int64_t deadline_ns, gear_items_result* result);
+  Status ask_once(const uint64_t* keys, const double* priorities, size_t count, int64_t deadline_ns,
+                  layout::ResultRecord* found, bool* whole);
   Status open_channel();
   void push_updates(const uint64_t* keys, const double* priorities, size_t count);
   Status push_all(const uint64_t* keys, const double* priorities, size_t count,

@@ -95,7 +95,9 @@ Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns
   uint64_t available = draws.available();
   if (available >= rows) return {};
   bool over = status.ok() || status.code() == GEAR_ETIMEDOUT;
-  if (over && (available >= rows_min || all_there_is())) {
+  // What is posted is leased, whether the server is there or not.
+  bool enough = over || status.code() == GEAR_EDISCONNECTED;
+  if (enough && (available >= rows_min || all_there_is())) {
     *ready = static_cast<uint32_t>(available);
     return {};
   }
@@ -107,13 +109,20 @@ Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns
 Status LeasedSource::demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once) {
   CompletionConsumer& draws = channel_.completions();
   SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head() + rows, rows_min);
-  GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
-  return channel_.wait_until(deadline_ns, [&] {
-    // The head is looked at first: the conductor publishes what it posted before the head that
-    // tells it has looked.
-    bool looked = ask_once && line_->waiting() == 0;
-    return draws.available() >= rows || all_there_is() || looked;
-  });
+  for (;;) {
+    uint64_t mark = channel_.server_mark();
+    bool met = false;
+    GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
+    GEAR_TRY(channel_.wait_until(deadline_ns, [&] {
+      // The head is looked at first: the conductor publishes what it posted before the head that
+      // tells it has looked.
+      bool looked = ask_once && line_->waiting() == 0;
+      met = draws.available() >= rows || all_there_is() || looked;
+      return met || channel_.server_mark() != mark;
+    }));
+    // Else a server took over, which may not know the demand. Asked twice it is the same demand.
+    if (met) return {};
+  }
 }
 
 // Unique draws: what is posted is all that can be drawn.
