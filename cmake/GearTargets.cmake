@@ -82,7 +82,12 @@ function(gear_add_program name library main)
 endfunction()
 
 gear_add_program(geard gear_core "${geard_main}" ${geard_sources})
-gear_add_program(gearctl gear "${gearctl_main}" ${gearctl_sources})
+# gearctl gc works where no server answers, so beside libgear it needs the names of segments.
+gear_add_program(gearctl gear "${gearctl_main}" ${gearctl_sources}
+  ${PROJECT_SOURCE_DIR}/lib/shm/segment_names.cc ${PROJECT_SOURCE_DIR}/lib/base/status.cc)
+if(TARGET gearctl_parts)
+  target_include_directories(gearctl_parts PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+endif()
 
 gear_glob(bench_sources tests/bench/*.cc)
 if(NOT GEAR_BUILD_BENCH)

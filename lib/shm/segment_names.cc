@@ -11,6 +11,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <tuple>
 
 #include "base/status.h"
@@ -51,7 +52,7 @@ Descriptor open_to_look(const SegmentName& name) {
 constexpr time_t kMakingSeconds = 10;
 
 bool being_made(const SegmentName& name, const struct stat& file) {
-  return name.kind == SegmentKind::kInstance && time(nullptr) - file.st_mtime < kMakingSeconds &&
+  return name.kind == SegmentKind::kInstance && std::time(nullptr) - file.st_mtime < kMakingSeconds &&
          look_at_segment(name) == SegmentLook::kHalfMade;
 }
 
