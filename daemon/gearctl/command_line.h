@@ -33,7 +33,8 @@ struct Invocation {
   Command command = Command::kStatus;
   std::string endpoint;  // "" is the default
   bool json = false;
-  bool force = false;               // gc
+  bool force = false;                   // gc
+  std::vector<std::string> instances;   // gc: 16 hexadecimal digits each; none: all
   TableSpec spec;                   // create
   TableChange change;               // set
   std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group

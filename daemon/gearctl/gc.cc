@@ -1,5 +1,6 @@
 #include "gearctl/gc.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/status.h"
@@ -15,11 +16,15 @@ std::map<uint64_t, std::vector<SegmentName>> segments_by_instance() {
   return instances;
 }
 
+std::string text_of(uint64_t instance_id) {
+  return format("%016llx", static_cast<unsigned long long>(instance_id));
+}
+
 Json describe_orphan(uint64_t instance_id, const std::vector<SegmentName>& segments) {
   uint64_t bytes = 0;
   uint64_t tables = 0;
   Json orphan;
-  orphan["instance_id"] = format("%016llx", static_cast<unsigned long long>(instance_id));
+  orphan["instance_id"] = text_of(instance_id);
   orphan["socket"] = socket_path_of(instance_id);
   orphan["names"] = Json::array();
   for (const SegmentName& name : segments) {
@@ -34,11 +39,13 @@ Json describe_orphan(uint64_t instance_id, const std::vector<SegmentName>& segme
 
 }  // namespace
 
-Json collect_orphans(bool remove) {
+Json collect_orphans(const std::vector<std::string>& instances, bool remove) {
   Json document;
   uint64_t living = 0;
   document["orphans"] = Json::array();
   for (const auto& [id, seen] : segments_by_instance()) {
+    const bool asked = instances.empty() || std::count(instances.begin(), instances.end(), text_of(id)) > 0;
+    if (!asked) continue;
     const std::optional<DeadInstance> dead = DeadInstance::hold(seen);
     if (!dead) {
       ++living;

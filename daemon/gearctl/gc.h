@@ -5,9 +5,9 @@
 
 namespace gear::daemon {
 
-// The segments of this user whose server is dead, by server; with `remove` they go. Segments of a server that lives, and of
+// The segments of this user whose server is dead, by server, of these instances or (none given) of all; with `remove` they go. Segments of a server that lives, and of
 // other users, are never touched.
-Json collect_orphans(bool remove);
+Json collect_orphans(const std::vector<std::string>& instances, bool remove);
 std::string render_orphans(const Json& document);
 
 }  // namespace gear::daemon

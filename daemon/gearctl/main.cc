@@ -80,7 +80,7 @@ Answer about_table(gear_client* client, const Invocation& invocation) {
 Answer answer(const Invocation& invocation) {
   if (invocation.command == Command::kDoctor) return doctor(invocation.endpoint);
   if (invocation.command == Command::kCollect) {
-    return rendered(collect_orphans(invocation.force), render_orphans);
+    return rendered(collect_orphans(invocation.instances, invocation.force), render_orphans);
   }
   const Client client = connect(invocation.endpoint);
   switch (invocation.command) {
