@@ -1,10 +1,13 @@
 // ctest: labels=unit,tsan
 // Handles that are closed while other threads are in calls on them.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,7 +25,8 @@ class CloseDuringACall : public ::testing::Test {
     table_ = make_table("t", 10);
   }
   ~CloseDuringACall() override {
-    if (client_ != nullptr) EXPECT_EQ(gear_close(client_), GEAR_OK) << gear_last_error();
+    int closed = client_ != nullptr ? gear_close(client_) : GEAR_OK;
+    EXPECT_EQ(closed, GEAR_OK) << gear_last_error();
   }
 
   gear_table* make_table(const char* name, uint32_t max_times_sampled) {
@@ -54,14 +58,21 @@ class CloseDuringACall : public ::testing::Test {
     return status;
   }
 
-  // Runs a call that waits, and gives it time to get there.
+  // Runs a call that waits, and returns once its thread sleeps there.
   void start(std::function<int()> call) {
+    tid_ = 0;
     caller_ = std::thread([this, call = std::move(call)] {
-      begun_ = true;
+      tid_ = gettid();
       answer_ = call();
     });
-    while (!begun_) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (tid_ == 0 || state_of(tid_) != 'S') std::this_thread::yield();
+  }
+  static char state_of(int tid) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(tid) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    size_t name_end = text.rfind(')');
+    return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
   }
   int answer() {
     caller_.join();
@@ -71,7 +82,7 @@ class CloseDuringACall : public ::testing::Test {
   gear_client* client_ = nullptr;
   gear_table* table_ = nullptr;
   std::thread caller_;
-  std::atomic<bool> begun_{false};
+  std::atomic<int> tid_{0};
   int answer_ = 1;
 };
 
@@ -95,7 +106,6 @@ TEST_F(CloseDuringACall, EndsASampleOnADirectSamplerWithAndWithoutBackground) {
     options.background_rows = background > 0 ? 1 : 0;
     gear_sampler* sampler = nullptr;
     ASSERT_EQ(gear_sampler_open(direct, &options, &sampler), GEAR_OK) << gear_last_error();
-    begun_ = false;
     start([&] { return sample(sampler); });
     EXPECT_EQ(gear_sampler_close(sampler), GEAR_OK) << gear_last_error();
     EXPECT_EQ(answer(), GEAR_ECLOSED) << background;
