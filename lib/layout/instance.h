@@ -18,9 +18,8 @@ struct InstanceSegment {
   SegmentHeader segment;
   // Conductor writes, clients read.
   alignas(kContentionBytes) uint32_t conductor_state;
-  uint32_t pid;  // of the server; 0 once it was stopped, and nobody goes on with its tables
-  // started_ns: another one once another server serves the instance. It is written before anything that server does for
-  // its clients. The next is constant once the descriptor is handed out. 1: before the conductor sleeps it makes every registered client's fence by
+  uint32_t pid;
+  // Constant once the descriptor is handed out. 1: before the conductor sleeps it makes every registered client's fence by
   // membarrier, so a client that registered needs none of its own after it published a record.
   alignas(kContentionBytes) uint64_t started_ns;
   uint32_t fences_for_clients;

@@ -152,8 +152,6 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   }
   // Whoever waits for a table is told now, not by its own timeout.
   for (const auto& table : conductor_.tables()) conductor_.close_table(*table);
-  // A client that finds the connection ended knows by this that no other server comes back to it.
-  note(instance_->words()->pid, uint32_t{0});
 }
 
 // Spins for as long as it would have paid lately: two sides that wake each other by system calls, each sleeping just before the
