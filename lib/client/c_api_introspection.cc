@@ -93,7 +93,8 @@ gear_column_info describe(const layout::ColumnRecord& column) {
 
 int gear_table_describe(const gear_table* table, gear_table_info* info) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(info, "gear_table_describe", "info"));
     return write_struct("gear_table_info", describe(behind(table)->header()), info);
   });
@@ -101,7 +102,8 @@ int gear_table_describe(const gear_table* table, gear_table_info* info) {
 
 int gear_table_column(const gear_table* table, uint32_t index, gear_column_info* column) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(column, "gear_table_column", "column"));
     const Table& of = *behind(table);
     if (index >= of.header().column_count) {
@@ -115,7 +117,8 @@ int gear_table_column(const gear_table* table, uint32_t index, gear_column_info*
 
 int gear_table_column_index(const gear_table* table, const char* name, uint32_t* index) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(name, "gear_table_column_index", "name"));
     GEAR_TRY(need(index, "gear_table_column_index", "index"));
     Result<uint32_t> found = behind(table)->column_index(name);
@@ -127,7 +130,8 @@ int gear_table_column_index(const gear_table* table, const char* name, uint32_t*
 
 int gear_table_get_stats(const gear_table* table, gear_table_stats* stats) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(stats, "gear_table_get_stats", "stats"));
     return write_struct("gear_table_stats", read_stats(behind(table)->header()), stats);
   });
@@ -135,7 +139,8 @@ int gear_table_get_stats(const gear_table* table, gear_table_stats* stats) {
 
 int gear_table_list(gear_client* client, void (*name)(const char* name, void* user), void* user) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     if (name == nullptr) {
       return error(GEAR_EINVAL, "gear_table_list: name is NULL; give the function to call");
     }

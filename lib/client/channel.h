@@ -74,6 +74,7 @@ class Channel {
 
   // Waits end with ECLOSED from here on, the one under way too. Any thread.
   void end_waits();
+  void accept_waits() { waits_end_.store(false, std::memory_order_relaxed); }
 
   // Whether the table still takes steps and gives draws. The word's observer may conclude that
   // whatever it asks for now is answered, or refused with the same state. One load, of a line that

@@ -76,6 +76,29 @@ Result<std::unique_ptr<Client>> Client::connect(const char* text,
   return std::unique_ptr<Client>(new Client(std::move(embedded), session.take()));
 }
 
+Status Client::end_calls() {
+  if (!begin_close()) return unusable_handle(kNoun, false);
+  int64_t patience_ns = session_->request_timeout_ns();
+  int64_t deadline_ns = deadline_after(patience_ns);
+  refuse_calls();
+  session_->end_calls();
+  auto refuse_tables = [this] {
+    std::lock_guard lock(mutex_);
+    for (auto& table : tables_) table->refuse_all_calls();
+  };
+  refuse_tables();
+  bool returned = await_calls(deadline_ns);
+  if (returned) {
+    refuse_tables();  // those that the last calls opened; none follow
+    returned = std::all_of(tables_.begin(), tables_.end(), [deadline_ns](auto& table) {
+      return table->await_all_calls(deadline_ns);
+    });
+  }
+  if (returned) return {};
+  cancel_close();
+  return calls_remain(kNoun, patience_ns);
+}
+
 Table* Client::keep(std::unique_ptr<Table> table) {
   std::lock_guard lock(mutex_);
   tables_.push_back(std::move(table));

@@ -34,7 +34,9 @@ Items::Turn::Turn(Items& items, int64_t deadline_ns) : items_(items) {
   std::unique_lock lock(items_.mutex_);
   // steady_clock is CLOCK_MONOTONIC, that of our deadlines.
   std::chrono::steady_clock::time_point end{std::chrono::nanoseconds(deadline_ns)};
-  taken_ = items_.turn_ended_.wait_until(lock, end, [this] { return !items_.busy_; });
+  items_.turn_ended_.wait_until(lock, end, [this] { return !items_.busy_ || items_.ended_; });
+  ended_ = items_.ended_;
+  taken_ = !items_.busy_ && !ended_;
   if (taken_) items_.busy_ = true;
 }
 
@@ -47,12 +49,28 @@ Items::Turn::~Turn() {
   items_.turn_ended_.notify_one();
 }
 
+void Items::end_calls() {
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  if (channel_ != nullptr) channel_->end_waits();
+  turn_ended_.notify_all();
+}
+
+void Items::accept_calls() {
+  std::lock_guard lock(mutex_);
+  ended_ = false;
+  if (channel_ != nullptr) channel_->accept_waits();
+}
+
 Status Items::change(const uint64_t* keys, const double* priorities, size_t count,
                      int64_t timeout_ns, gear_items_result* result) {
   *result = GEAR_ITEMS_RESULT_INIT;
   if (count == 0) return {};
   int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
   Turn turn(*this, deadline_ns);
+  if (turn.ended()) {
+    return Status(GEAR_ECLOSED, "the table handle is being closed by another thread; open another");
+  }
   if (!turn.taken()) {
     return Status(GEAR_ETIMEDOUT,
                   "another call on this table handle is not done; raise timeout_ns");
@@ -108,7 +126,9 @@ Status Items::open_channel() {
       Channel::open(table_.session(), layout::ControlOp::kItemsOpen, request, "open items channel",
                     &table_.header());
   if (!opened.ok()) return opened.status();
+  std::lock_guard lock(mutex_);
   channel_ = opened.take();
+  if (ended_) channel_->end_waits();
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "client/fork_guard.h"
+#include "client/handle.h"
 #include "client/text.h"
 #include "layout/fingerprint.h"
 
@@ -147,6 +148,7 @@ Status Session::hello(int64_t deadline_ns) {
   if (!map.ok()) return map.status();
   instance_map_ = map.take();
   fence_ = register_for_fences(instance());
+  if (fence() == ClientFence::kConductor) detail::closer_fences.store(true, std::memory_order_relaxed);
   greeted_mark_ = server_mark();
   // The mark is that of the server that answered, unless that has gone meanwhile.
   if (socket_closed()) greeted_mark_ = 0;

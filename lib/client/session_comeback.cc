@@ -62,8 +62,11 @@ Status Session::lost() const {
 }
 
 void Session::ring() {
-  if (server_mark() != greeted_mark_.load(std::memory_order_relaxed)) {
-    look(deadline_after(kRingLookNs));
+  uint64_t mark = server_mark();
+  if (mark != greeted_mark_.load(std::memory_order_relaxed) &&
+      look(deadline_after(kRingLookNs)) == Link::kWhole && !socket_closed()) {
+    // Of two servers the one that came later lives, and this one does.
+    greeted_mark_.store(mark, std::memory_order_relaxed);
   }
   ring_bell(doorbell_.get());
 }

@@ -23,6 +23,7 @@ class Table final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x656c626174437247u;
   static constexpr const char* kNoun = "table";
+  static constexpr bool kShared = true;  // calls of several threads at once
 
   // The three ways to a table. Errors: as the functions of gear.h.
   static Result<std::unique_ptr<Table>> create(Client& client, const gear_table_options& options);
@@ -49,13 +50,19 @@ class Table final : public Handle {
   Sampler* keep(std::unique_ptr<Sampler> sampler);
   void forget(Writer* writer);
   void forget(Sampler* sampler);
-  // ESTATE while writers or samplers are open.
-  Status check_unused();
+  // Before it is detached: calls under way are waited for, those on items end with ECLOSED. Errors: ESTATE while writers
+  // or samplers are open; EINVAL, EBUSY as end_calls_on.
+  Status end_calls();
+  // For the end of its client: no further call on it or on its writers and samplers begins, waits end.
+  void refuse_all_calls();
+  // After that: the calls under way have returned. False at the deadline.
+  bool await_all_calls(int64_t deadline_ns);
 
  private:
   Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply);
   static Result<std::unique_ptr<Table>> map(Client& client, const std::string& purpose,
                                             Reply reply);
+  Status check_unused();
   Status ask_about(layout::ControlOp op, const char* what) const;
 
   Client& client_;
