@@ -226,7 +226,9 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
       table_->end_updates();
       break;
     }
-    case Do::kReset: table_->reset(); break;
+    case Do::kReset:
+      if (table_->header().counters.epoch == op.count) table_->reset();  // else the adopter finished it
+      break;
     case Do::kRetune: table_->retune({op.value, 1, -DBL_MAX, DBL_MAX}); break;
     case Do::kCloseLane:
       if (lane != kNone) table_->close_lane(lane);
