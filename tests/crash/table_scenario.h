@@ -231,7 +231,10 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
       break;
     case Do::kRetune: table_->retune({op.value, 1, -DBL_MAX, DBL_MAX}); break;
     case Do::kCloseLane:
+      // Its writer closed: what the one that died did not come to let go goes with it.
       if (lane != kNone) table_->close_lane(lane);
+      table_->release(rest_[op.channel]);
+      rest_[op.channel] = {};
       break;
     case Do::kTakeOver: {
       if (lane == kNone) break;
