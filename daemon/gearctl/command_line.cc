@@ -61,6 +61,9 @@ class CommandLine {
                  "Remove them: what a geard on that socket would adopt is lost");
     gc->add_option("INSTANCE", invocation_.instances, "Only of these servers, as the list names them")
         ->type_name("");
+    declare_named(app_, "fsck", "Whether the shared memory of a table keeps its rules", Command::kFsck)
+        ->add_flag("--online", online_, "while the server works: reads the table and changes nothing")
+        ->required();
     CLI::App* table =
         app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);
@@ -202,6 +205,7 @@ class CommandLine {
 
   CLI::App app_;
   Invocation invocation_;
+  bool online_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> selectors_;
   std::string new_limiter_;

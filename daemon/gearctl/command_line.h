@@ -20,7 +20,8 @@ enum class Command {
   kTableHandle,
   kTableSet,
   kTableGroups,
-  kTableDropGroup
+  kTableDropGroup,
+  kFsck
 };
 
 // What "table set" changes; at least one of them.
@@ -37,7 +38,7 @@ struct Invocation {
   std::vector<std::string> instances;   // gc: 16 hexadecimal digits each; none: all
   TableSpec spec;                   // create
   TableChange change;               // set
-  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group
+  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group; fsck
   std::vector<std::string> groups;  // drop-group
 };
 
