@@ -80,7 +80,9 @@ enum class IntentOp : uint32_t {
   kTake = 5,    // count lease `number` as sampled
   kReturn = 6,  // take lease `number` back, uncounted
   kPrompt = 7,  // show all members of prompt group `number`
-  kReset = 8
+  kReset = 8,
+  kRelease = 9  // lease `number` of a consumer group is acknowledged; `steps`: acknowledged as it was. kTake in a group:
+                // `steps` and `episodes` are delivered and redelivered as they were
 };
 struct IntentRecord {
   uint32_t op;  // IntentOp; written last, and 0 first when the step is done

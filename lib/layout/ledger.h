@@ -63,14 +63,17 @@ struct LeasesHeader {
   SegmentHeader segment;
   uint64_t lease_slots;  // a power of two
   uint64_t resolved;     // leases [resolved, posted) are posted, neither taken nor returned
+  uint64_t posted;       // so far; one that is posted at this number was posted just before the server died
+  uint64_t revoked;      // ChannelHeader::draws_revoked; before any draw is taken back for it
   uint64_t group;        // 0: none; else ordinal + 1 of the consumer group in its table
-  uint64_t reserved[5];
+  uint64_t lapsed;       // 1: nothing is posted until the client speaks
+  uint64_t reserved[2];
 };
 static_assert(sizeof(LeasesHeader) == 128);
 
 // `state` is written last: a lease is posted, taken or ended exactly when its state says so.
 struct LeaseRecord {
-  uint64_t number;
+  uint64_t number;  // the position of its record in the completion ring
   uint32_t state;  // LeaseRecordState
   uint32_t slot;
   int64_t posted_ns;
@@ -104,7 +107,9 @@ struct GroupHeader {
   uint64_t redelivered;
   uint64_t missed;
   uint64_t skipped;
-  uint64_t reserved[7];
+  uint64_t waiting;    // items to be delivered again, or returned; an item that left the table meanwhile is missed by the next
+                       // server, which finds that fewer wait
+  uint64_t reserved[6];
 };
 static_assert(sizeof(GroupHeader) == 256);
 

@@ -9,6 +9,7 @@
 namespace gear {
 
 using layout::CompletionType;
+using LeaseState = layout::LeaseRecordState;
 using layout::SubmissionOp;
 using layout::SubmissionRecord;
 
@@ -19,6 +20,10 @@ constexpr uint32_t kSubmissionSlots = 256;
 
 uint64_t rows_ahead(const layout::SamplerOpenRequest& request) {
   return uint64_t{request.prefetch} + request.batch_rows_max;
+}
+
+uint64_t lease_slots(const layout::SamplerOpenRequest& request, const ChannelPlan& plan) {
+  return std::bit_ceil(uint64_t{request.batches_max} * request.batch_rows_max + plan.completion_slots);
 }
 
 ChannelPlan sampler_plan(const layout::SamplerOpenRequest& request) {
@@ -89,8 +94,16 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
     if (!opened.ok()) return opened.status();
     group = opened.take();
   }
+  Leases leases;
+  if (request.direct == 0) {
+    uint64_t number = group ? group->ordinal() + 1 : 0;
+    Result<Leases> made = Leases::create(lease_slots(request, plan), number, instance_id, id, memory);
+    if (!made.ok()) return made.status();
+    leases = made.take();
+  }
   std::unique_ptr<SamplerPort> port(
       new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
+  port->leases_ = std::move(leases);
   port->group_ = std::move(group);
   if (port->group_) ++port->group_->consumers;
   return std::unique_ptr<Port>(std::move(port));
@@ -105,18 +118,14 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
       prefetch_(request.prefetch),
       direct_(request.direct != 0),
       filter_{request.version_policy, request.version_lag} {
-  if (direct_) return;
-  uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
-  leases_.resize(std::bit_ceil(held + plan.completion_slots));
-  if (unique_) aside_.reserve(plan.completion_slots);
+  if (unique_ && !direct_) aside_.reserve(plan.completion_slots);
 }
 
 void SamplerPort::give_up() {
   if (direct_) return;
-  uint64_t posted = completions().tail();
-  if (posted > resolved_) give_back(posted - resolved_);
-  for (Lease& lease : leases_) {
-    if (lease.state == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
+  return_through(completions().tail());
+  for (Leases::Record& lease : leases_) {
+    if (Leases::state(lease) == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
   }
   if (group_) --group_->consumers;
 }
@@ -124,14 +133,16 @@ void SamplerPort::give_up() {
 Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   auto op = static_cast<SubmissionOp>(record.op);
   if (op == SubmissionOp::kWatch) {
+    if (!direct_) return Step::kBroken;
     watched_items_ = record.argument;
     return Step::kApplied;
   }
   if (direct_) return Step::kBroken;
+  if (leases_.lapsed()) leases_.set_lapsed(false);
   switch (op) {
     case SubmissionOp::kDemand: return demand(record.argument, record.count);
-    case SubmissionOp::kTake: return take(record.count);
-    case SubmissionOp::kReturn: return give_back(record.count);
+    case SubmissionOp::kTake: return take(record.argument, record.count);
+    case SubmissionOp::kReturn: return give_back(record.argument, record.count);
     case SubmissionOp::kRelease:
       return release(record.argument, record.count, LeaseEnd::kReleased);
     case SubmissionOp::kReject:
@@ -141,105 +152,169 @@ Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   }
 }
 
+// A demand of before draws were revoked may end below them; its client has been told, and demands anew.
 Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
-  if (through < resolved_ || through - resolved_ > completions().slots()) return Step::kBroken;
+  if (through < resolved() && through >= leases_.revoked()) return Step::kBroken;
+  through = std::max(through, resolved());
+  if (through - resolved() > completions().slots()) return Step::kBroken;
   demand_through_ = through;
   demand_least_ = least;
   demand_new_ = true;
   return Step::kApplied;
 }
 
-Port::Step SamplerPort::take(uint64_t count) {
-  if (count > completions().tail() - resolved_) return Step::kBroken;
-  int64_t now = now_ns();
-  for (uint64_t end = resolved_ + count; resolved_ < end; ++resolved_) {
-    Lease& one = lease(resolved_);
-    if (group_) {
-      table().take_for(*group_, one.drawn);
-    } else {
-      table().take(one.drawn);
+// All of them or, when they were revoked, none. Applied a second time by the server that comes after a death in the middle,
+// it goes on where it was: what is taken is passed over.
+Port::Step SamplerPort::take(uint64_t first, uint64_t count) {
+  if (first > completions().tail() || count > completions().tail() - first) return Step::kBroken;
+  if (first < resolved()) {
+    const Leases::Record& one = leases_.at(first);
+    bool taken = one.number == first && Leases::state(one) == LeaseState::kTaken;
+    if (!taken && first >= leases_.revoked()) return Step::kBroken;
+    if (!taken) {
+      publish(header()->takes_void, first + 1);
+      return Step::kApplied;
     }
-    one.state = LeaseState::kTaken;
-    one.taken_ns = now;
-    ++taken_;
+  } else if (first > resolved()) {
+    if (first > leases_.revoked()) return Step::kBroken;
+    return_through(first);
   }
+  int64_t now = now_ns();
+  while (resolved() < first + count) take_one(leases_.at(resolved()), now, false);
   return Step::kApplied;
 }
 
-// Newest first: a group has them in their old order again, and a list finds their places at its end.
-Port::Step SamplerPort::give_back(uint64_t count) {
-  if (count > completions().tail() - resolved_) return Step::kBroken;
-  for (uint64_t number = resolved_ + count; number-- > resolved_;) {
-    Lease& one = lease(number);
-    if (group_) {
-      table().give_back_for(*group_, one.drawn);
-    } else {
-      table().give_back(one.drawn);
-      table().unpin(one.drawn.pin);
-    }
-    one.state = LeaseState::kNone;
+// counted: of the step, the table's count is done.
+void SamplerPort::take_one(Leases::Record& lease, int64_t now_ns, bool counted) {
+  Drawn drawn = Leases::drawn(lease);
+  if (!counted) table().intend(layout::IntentOp::kTake, id(), lease.number, &drawn, group_.get());
+  if (group_) {
+    table().take_for(*group_, drawn, counted);
+  } else {
+    table().take(drawn, counted);
   }
-  resolved_ += count;
+  lease.taken_ns = now_ns;
+  Leases::set_state(lease, LeaseState::kTaken);
+  leases_.set_resolved(lease.number + 1);
+  table().end_step();
+  ++taken_;
+}
+
+Port::Step SamplerPort::give_back(uint64_t first, uint64_t count) {
+  uint64_t end = first + count;
+  if (first > completions().tail() || count > completions().tail() - first) return Step::kBroken;
+  if (end <= resolved()) return Step::kApplied;
+  bool follows = first <= leases_.revoked() || first == resolved();
+  if (!follows) return Step::kBroken;
+  return_through(end);
   return Step::kApplied;
+}
+
+// All that are untaken up to `end`. Newest first: a group has them in their old order again, and a list finds their places at
+// its end. `resolved` goes last: until then the next server finds those that are left.
+void SamplerPort::return_through(uint64_t end) {
+  for (uint64_t number = end; number-- > resolved();) {
+    Leases::Record& one = leases_.at(number);
+    if (Leases::state(one) == LeaseState::kPosted) return_one(one, false);
+  }
+  leases_.set_resolved(std::max(end, resolved()));
+}
+
+void SamplerPort::return_one(Leases::Record& lease, bool uncounted) {
+  Drawn drawn = Leases::drawn(lease);
+  if (group_) {
+    Leases::set_state(lease, LeaseState::kNone);
+    return table().give_back_for(*group_, drawn);
+  }
+  if (!uncounted) table().intend(layout::IntentOp::kReturn, id(), lease.number, &drawn, nullptr);
+  table().give_back(drawn, uncounted);
+  Leases::set_state(lease, LeaseState::kNone);
+  table().end_step();
+  table().unpin(drawn.pin);
 }
 
 Port::Step SamplerPort::release(uint64_t first, uint64_t count, LeaseEnd how) {
-  if (count > leases_.size() || first > resolved_ || count > resolved_ - first) {
+  if (count > leases_.slots() || first > resolved() || count > resolved() - first) {
     return Step::kBroken;
   }
   for (uint64_t number = first; number < first + count; ++number) {
-    Lease& one = lease(number);
+    Leases::Record& one = leases_.at(number);
     // Another number, or not taken: it expired, or was released before; nothing is left to end.
-    if (one.number == number && one.state == LeaseState::kTaken) end_lease(one, how);
+    if (one.number == number && Leases::state(one) == LeaseState::kTaken) end_lease(one, how);
   }
   return Step::kApplied;
 }
 
-void SamplerPort::end_lease(Lease& lease, LeaseEnd how) {
-  if (!group_) {
-    table().unpin(lease.drawn.pin);
-  } else if (how == LeaseEnd::kReleased) {
-    table().acknowledge(*group_, lease.drawn);
-  } else {
-    table().deliver_again(*group_, lease.drawn);
-  }
-  lease.state = LeaseState::kNone;
+void SamplerPort::end_lease(Leases::Record& lease, LeaseEnd how) {
+  Drawn drawn = Leases::drawn(lease);
   --taken_;
+  if (group_ && how == LeaseEnd::kReleased) {
+    table().intend(layout::IntentOp::kRelease, id(), lease.number, &drawn, group_.get());
+    table().acknowledge(*group_, drawn);
+    Leases::set_state(lease, LeaseState::kNone);
+    return table().end_step();
+  }
+  Leases::set_state(lease, LeaseState::kNone);
+  if (group_) return table().deliver_again(*group_, drawn);
+  table().unpin(drawn.pin);
 }
 
 void SamplerPort::tick(int64_t now_ns) {
-  int64_t timeout_ns = int64_t{table().header().lease_timeout_ms} * 1'000'000;
-  auto over = [&](const Lease& one) {
-    return one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns;
+  if (direct_) return;
+  if (taken_ > 0) end_expired(now_ns);
+  if (untaken() > 0) revoke_untaken(now_ns);
+}
+
+void SamplerPort::end_expired(int64_t now_ns) {
+  auto over = [&](const Leases::Record& one) {
+    return Leases::state(one) == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns();
   };
   if (std::none_of(leases_.begin(), leases_.end(), over)) return;
   if (group_) drain();
-  for (Lease& one : leases_) {
+  for (Leases::Record& one : leases_) {
     if (over(one)) end_lease(one, LeaseEnd::kUnacknowledged);
   }
+}
+
+// Word, fence, ring, and then the draws: see ChannelHeader::draws_revoked. They were posted in order, so those that are due
+// come first.
+void SamplerPort::revoke_untaken(int64_t now_ns) {
+  uint64_t end = resolved();
+  while (end < completions().tail() && now_ns - leases_.at(end).posted_ns > timeout_ns()) ++end;
+  if (end == resolved()) return;
+  leases_.set_lapsed(true);
+  leases_.set_revoked(end);
+  publish(header()->draws_revoked, end);
+  fence_store_before_look();
+  drain();
+  if (end > resolved()) return_through(end);
+  if (leases_.lapsed()) demand_through_ = resolved();
+  publish_progress();
 }
 
 size_t SamplerPort::post_due() {
   size_t posted = 0;
   if (watched_items_ != 0) posted += post_watched();
   if (direct_) return posted;
-  bool wanted = completions().tail() < std::max(demand_through_, resolved_ + prefetch_);
+  if (leases_.lapsed()) return posted;
+  bool wanted = completions().tail() < std::max(demand_through_, resolved() + prefetch_);
   if (!wanted || (!demand_new_ && !table_changed())) return posted;
   demand_new_ = false;
+  posting_ns_ = now_ns();
 
   uint64_t tail = completions().tail();
   if (prefetch_ == 0 && demand_through_ > tail) {
     // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
     uint64_t missing = demand_through_ - tail;
     if (unique_) {
-      uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved_);
+      uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved());
       missing = std::min(missing, std::max<uint64_t>(left, 1));
     }
-    bool fewer_will_do = demand_least_ < demand_through_ - resolved_;
+    bool fewer_will_do = demand_least_ < demand_through_ - resolved();
     if (!fewer_will_do && !ready(missing)) return posted;
   }
   if (unique_) return posted + post_unique(demand_through_);
-  return posted + post_draws(std::max(demand_through_, resolved_ + prefetch_));
+  return posted + post_draws(std::max(demand_through_, resolved() + prefetch_));
 }
 
 // Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those
@@ -248,40 +323,41 @@ size_t SamplerPort::post_unique(uint64_t through) {
   uint64_t tail = completions().tail();
   uint64_t end = std::min(through, tail + completions().room());
   aside_.clear();
-  for (uint64_t number = resolved_; number < tail; ++number) {
-    if (table().set_aside(index_, lease(number).drawn)) aside_.push_back(number);
+  for (uint64_t number = resolved(); number < tail; ++number) {
+    if (table().set_aside(index_, Leases::drawn(leases_.at(number)))) aside_.push_back(number);
   }
   uint64_t next = tail;
   bool nothing_left = false;
-  while (next < end && lease(next).state == LeaseState::kNone && table().draws_ready(1)) {
+  while (next < end && Leases::state(leases_.at(next)) == LeaseState::kNone && table().draws_ready(1)) {
     nothing_left = !draw_unique(next);
     if (nothing_left) break;
     ++next;
   }
-  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, lease(aside_.back()).drawn.slot);
+  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, leases_.at(aside_.back()).slot);
 
   for (uint64_t number = tail; number < next; ++number) {
-    Drawn& drawn = lease(number).drawn;
+    Leases::Record& one = leases_.at(number);
     // As if it were the first of its batch; where that is never, as in order, as drawn.
-    double probability = table().probability(index_, drawn);
-    if (probability > 0) drawn.record.probability = probability;
+    double probability = table().probability(index_, Leases::drawn(one));
+    if (probability > 0) one.record.probability = probability;
     layout::CompletionRecord record;
-    record.draw = drawn.record;
+    record.draw = one.record;
     completions().push(record);
   }
   if (table().drawable() == 0) nothing_left = true;
-  if (!nothing_left || next == resolved_ || draws_end_ == next) return next - tail;
+  if (!nothing_left || next == resolved() || draws_end_ == next) return next - tail;
   draws_end_ = next;
   publish(header()->draws_end, next);
   return next - tail + 1;
 }
 
 bool SamplerPort::draw_unique(uint64_t number) {
-  Lease& one = lease(number);
-  if (!table().draw(index_, rng_, filter_, &one.drawn)) return false;
-  one.number = number;
-  one.state = LeaseState::kPosted;
-  if (table().set_aside(index_, one.drawn)) aside_.push_back(number);
+  Drawn drawn;
+  table().begin_draw(id(), number);
+  if (!table().draw(index_, rng_, filter_, &drawn)) return false;
+  leases_.post(number, drawn, posting_ns_);
+  table().end_step();
+  if (table().set_aside(index_, drawn)) aside_.push_back(number);
   return true;
 }
 
@@ -302,13 +378,14 @@ bool SamplerPort::draw(Drawn* drawn) {
 
 bool SamplerPort::post_one_draw() {
   uint64_t number = completions().tail();
-  Lease& one = lease(number);
-  if (one.state != LeaseState::kNone || !ready(1)) return false;
-  if (!draw(&one.drawn)) return false;
-  one.number = number;
-  one.state = LeaseState::kPosted;
+  if (Leases::state(leases_.at(number)) != LeaseState::kNone || !ready(1)) return false;
+  Drawn drawn;
+  table().begin_draw(id(), number);
+  if (!draw(&drawn)) return false;
+  leases_.post(number, drawn, posting_ns_);
+  table().end_step();
   layout::CompletionRecord record;
-  record.draw = one.drawn.record;
+  record.draw = drawn.record;
   completions().push(record);
   return true;
 }

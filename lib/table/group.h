@@ -31,9 +31,10 @@ class ConsumerGroup {
     uint64_t skipped = 0;
   };
 
-  explicit ConsumerGroup(std::string name) : name_(std::move(name)) {}
+  explicit ConsumerGroup(std::string name, uint32_t ordinal = 0) : name_(std::move(name)), ordinal_(ordinal) {}
 
   const std::string& name() const { return name_; }
+  uint32_t ordinal() const { return ordinal_; }
   Counts counts;
   uint32_t consumers = 0;
   bool dropped = false;  // nothing is delivered again
@@ -98,6 +99,7 @@ class ConsumerGroup {
   static constexpr auto kAgain = static_cast<uint32_t>(layout::CompletionType::kItemAgain);
 
   std::string name_;
+  uint32_t ordinal_;
   uint64_t redeliveries_ = 0;
   uint32_t cursor_ = layout::kNone;
   uint64_t lag_ = 0;

@@ -91,9 +91,17 @@ class Table {
   bool draws_ready(uint64_t n) const;
   bool draw(Rng& rng, Drawn* drawn) { return draw(header_->sampler_index, rng, {}, drawn); }
   bool draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* drawn);
-  void take(const Drawn& drawn);
-  void give_back(const Drawn& drawn);
+  void take(const Drawn& drawn, bool counted = false);
+  void give_back(const Drawn& drawn, bool uncounted = false);
   void unpin(const Pin& pin);
+  // For the server that comes after a death: before a draw, take, return or acknowledgement what it changes is noted in the
+  // header, and end_step follows once the state of lease `number` of the channel tells that it is done. A step found in
+  // the middle is completed with `counted` or `uncounted` when the count that it begins with was made; a draw is undone.
+  void begin_draw(uint32_t channel, uint64_t number);
+  void intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+              const ConsumerGroup* group);
+  void end_step();
+  void undo_draw();
 
   // Consumer groups. open_group makes the group when there is none of that name.
   // Errors: EUNSUPPORTED (max_times_sampled), ELIMIT.
@@ -103,7 +111,7 @@ class Table {
   void drop_group(ConsumerGroup& group);
   bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
-  void take_for(ConsumerGroup& group, const Drawn& drawn);
+  void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
   void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
   void acknowledge(ConsumerGroup& group, const Drawn& drawn);
   void deliver_again(ConsumerGroup& group, const Drawn& drawn);
@@ -192,6 +200,7 @@ class Table {
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
+  void uncount_draw(uint32_t slot);
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
   bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
   bool version_too_old(uint64_t version, const VersionFilter& filter) const {

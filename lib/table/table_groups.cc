@@ -197,14 +197,14 @@ bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* d
   return true;
 }
 
-void Table::take_for(ConsumerGroup& group, const Drawn& drawn) {
+void Table::take_for(ConsumerGroup& group, const Drawn& drawn, bool counted) {
   if (drawn.epoch != header_->counters.epoch) return;
   ++group.counts.delivered;
   ++group.counts.in_flight;
   if (delivered_before(drawn)) {
     ++group.counts.redelivered;
   } else {
-    take(drawn);
+    take(drawn, counted);
   }
 }
 

@@ -244,8 +244,40 @@ bool Table::draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* d
   return true;
 }
 
+void Table::begin_draw(uint32_t channel, uint64_t number) {
+  note(header_->intent.channel, channel);
+  note(header_->intent.number, number);
+}
+
+// What is stored after this cannot be recognised by a server that finds it done in part.
+void Table::intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+                   const ConsumerGroup* group) {
+  layout::IntentRecord& intent = header_->intent;
+  note(intent.channel, channel);
+  note(intent.number, number);
+  note(intent.slot, drawn->slot);
+  note(intent.slot_generation, drawn->item_generation);
+  note(intent.times_sampled, items_[drawn->slot].times_sampled);
+  note(intent.samples, header_->counters.samples);
+  if (group != nullptr) {
+    bool release = op == layout::IntentOp::kRelease;
+    note(intent.steps, release ? group->counts.acknowledged : group->counts.delivered);
+    note(intent.episodes, group->counts.redelivered);
+  }
+  publish(intent.op, static_cast<uint32_t>(op));
+  fence_generation_before_payload();
+}
+
+void Table::end_step() { publish(header_->intent.op, static_cast<uint32_t>(layout::IntentOp::kNothing)); }
+
 void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   ItemRecord& item = items_[slot];
+  layout::IntentRecord& intent = header_->intent;
+  note(intent.slot, slot);
+  note(intent.slot_generation, item.generation);
+  note(intent.times_sampled, item.times_sampled);
+  publish(intent.op, static_cast<uint32_t>(layout::IntentOp::kDraw));
+  fence_generation_before_payload();
   note(item.times_sampled, item.times_sampled + 1);
   drawn->slot = slot;
   drawn->item_generation = item.generation;
@@ -267,11 +299,13 @@ void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   ++reserved_;
 }
 
-void Table::take(const Drawn& drawn) {
+void Table::take(const Drawn& drawn, bool counted) {
   if (drawn.epoch != header_->counters.epoch) return;
   --reserved_;
-  limiter_.sampled(1);
-  note(header_->counters.samples, header_->counters.samples + 1);
+  if (!counted) {
+    limiter_.sampled(1);
+    note(header_->counters.samples, header_->counters.samples + 1);
+  }
   const ItemRecord& item = items_[drawn.slot];
   bool last = header_->max_times_sampled != 0 && item.generation == drawn.item_generation &&
               item.times_sampled >= header_->max_times_sampled;
@@ -279,17 +313,30 @@ void Table::take(const Drawn& drawn) {
   ++changes_;
 }
 
-void Table::give_back(const Drawn& drawn) {
+void Table::give_back(const Drawn& drawn, bool uncounted) {
   if (drawn.epoch != header_->counters.epoch) return;
   --reserved_;
   ++changes_;
-  ItemRecord& item = items_[drawn.slot];
-  if (item.generation != drawn.item_generation) return;
+  if (items_[drawn.slot].generation == drawn.item_generation && !uncounted) uncount_draw(drawn.slot);
+}
+
+void Table::uncount_draw(uint32_t slot) {
+  ItemRecord& item = items_[slot];
   if (header_->max_times_sampled != 0) {
     ++draws_left_;
-    if (!selectable(item)) reselect(drawn.slot, item.priority);
+    if (!selectable(item)) reselect(slot, item.priority);
   }
   note(item.times_sampled, item.times_sampled - 1);
+}
+
+// The draw that the intent tells of has no lease.
+void Table::undo_draw() {
+  const layout::IntentRecord& intent = header_->intent;
+  if (intent.slot >= items_used_) return;
+  const ItemRecord& item = items_[intent.slot];
+  bool counted = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled + 1;
+  if (counted) uncount_draw(intent.slot);
+  end_step();
 }
 
 void Table::unpin(const Pin& pin) {
