@@ -44,6 +44,6 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
     offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
     offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), sizeof(LeasesHeader), offsetof(LeasesHeader, revoked), sizeof(LeaseRecord),
-    sizeof(GroupHeader), offsetof(GroupHeader, cursor), offsetof(GroupHeader, waiting), kGroupObjects);
+    sizeof(GroupHeader), offsetof(GroupHeader, cursor), offsetof(GroupHeader, first), kGroupObjects);
 
 }  // namespace gear::layout

@@ -88,7 +88,8 @@ struct LeaseRecord {
 };
 static_assert(sizeof(LeaseRecord) == 128);
 
-// What became of an item in a group, by item slot; an item whose insertion has a number below the cursor was walked past.
+// What became of an item in a group, by item slot, as its insertion's number: both are written before the item's generation
+// turns odd. An item whose insertion has a number below the cursor was walked past.
 enum class GroupProgress : uint8_t {
   kNone = 0,       // not walked past, or drawn and returned: no consumer had it
   kDelivered = 1,  // a consumer has it, or had it and did not acknowledge
@@ -101,14 +102,13 @@ struct GroupHeader {
   uint64_t table_id;
   uint64_t item_slots;
   uint64_t cursor;     // number of the next undelivered insertion
-  uint64_t insertions; // so far, of the table since the group began
+  uint64_t insertions; // number of the last insertion into the table
+  uint64_t first;      // what insertions was less the items that the group began with: insertions - first items were for it
   uint64_t delivered;
   uint64_t acknowledged;
   uint64_t redelivered;
-  uint64_t missed;
-  uint64_t skipped;
-  uint64_t waiting;    // items to be delivered again, or returned; an item that left the table meanwhile is missed by the next
-                       // server, which finds that fewer wait
+  uint64_t missed;     // the next server works it out from all others: an item that left the table while it waited to be
+  uint64_t skipped;    // delivered again is one
   uint64_t reserved[6];
 };
 static_assert(sizeof(GroupHeader) == 256);

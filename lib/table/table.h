@@ -109,6 +109,10 @@ class Table {
   std::shared_ptr<ConsumerGroup> find_group(const char* name) const;
   const std::vector<std::shared_ptr<ConsumerGroup>>& groups() const { return groups_; }
   void drop_group(ConsumerGroup& group);
+  // Groups that a server left: each segment after the table is adopted, then the samplers' leases, then finish_groups once.
+  // Errors: EPROTOCOL, and the others serve.
+  Status adopt_group(Segment segment);
+  void finish_groups();
   bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
   void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
@@ -179,6 +183,11 @@ class Table {
   bool drop_redelivery();
   void reset_groups();
   void keep_order();
+  uint32_t free_ordinal();
+  bool same_item(const Drawn& drawn) const;
+  void settle(ConsumerGroup& group, const Drawn& drawn);
+  Drawn pinned(uint32_t slot);
+  const layout::SegmentHeader& directory_header() const { return header_->segment; }
   void evict_one();  // some item is in the indexes
   uint32_t any_selectable();
   // Each index of the named selectors once, also where several share it.
@@ -251,6 +260,7 @@ class Table {
   PromptGroups prompt_groups_;
   ItemOrder order_;
   std::vector<std::shared_ptr<ConsumerGroup>> groups_;
+  uint32_t next_ordinal_ = 0;
 };
 
 }  // namespace gear

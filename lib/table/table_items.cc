@@ -96,6 +96,7 @@ uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, doubl
 void Table::show_item(uint32_t slot) {
   ItemRecord& item = items_[slot];
   double priority = item.priority;
+  for (const auto& group : groups_) group->coming(slot, order_.last_number() + 1);
   publish(item.generation, item.generation + 1);
 
   select(slot, priority);
@@ -279,24 +280,31 @@ void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   publish(intent.op, static_cast<uint32_t>(layout::IntentOp::kDraw));
   fence_generation_before_payload();
   note(item.times_sampled, item.times_sampled + 1);
-  drawn->slot = slot;
-  drawn->item_generation = item.generation;
-  drawn->epoch = header_->counters.epoch;
-  drawn->pin = {item.block, item.position, item.length, item.episode};
-  drawn->record = {static_cast<uint32_t>(layout::CompletionType::kItem),
-                   item.length,
-                   versions_ != nullptr ? versions_[slot] : 0,
-                   layout::make_key(item.generation, slot, header_->slot_bits),
-                   item.block,
-                   item.position,
-                   blocks_[item.block].generation,
-                   item.episode,
-                   item.times_sampled,
-                   item.priority,
-                   probability};
+  *drawn = pinned(slot);
+  drawn->record.probability = probability;
+  ++reserved_;
+}
+
+// The slot's item as a draw; its rows are held.
+Drawn Table::pinned(uint32_t slot) {
+  const ItemRecord& item = items_[slot];
   hold_range(item.block, item.position, item.length, true);
   hold_episode(item.episode);
-  ++reserved_;
+  return {{static_cast<uint32_t>(layout::CompletionType::kItem),
+           item.length,
+           versions_ != nullptr ? versions_[slot] : 0,
+           layout::make_key(item.generation, slot, header_->slot_bits),
+           item.block,
+           item.position,
+           blocks_[item.block].generation,
+           item.episode,
+           item.times_sampled,
+           item.priority,
+           1.0},
+          {item.block, item.position, item.length, item.episode},
+          slot,
+          item.generation,
+          header_->counters.epoch};
 }
 
 void Table::take(const Drawn& drawn, bool counted) {
