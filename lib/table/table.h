@@ -113,6 +113,9 @@ class Table {
   // Errors: EPROTOCOL, and the others serve.
   Status adopt_group(Segment segment);
   void finish_groups();
+  // Prompt groups that a server left: once the items are there; and once they can be shown, after finish_groups.
+  void adopt_prompts();
+  void finish_prompts();
   bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
   void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
@@ -179,6 +182,9 @@ class Table {
   void free_slot(uint32_t slot);
   void make_room();
   bool remove_something();
+  layout::PromptRecord* prompt_record(uint32_t slot) const;
+  void mark_members(const PromptGroups::Group& group, uint32_t bit);
+  void show_prompt_group(uint64_t id);
   void drop_oldest_prompt_group();
   bool drop_redelivery();
   void reset_groups();

@@ -87,20 +87,94 @@ void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double pr
   }
   group->slots.push_back(slot);
   note(header_->counters.items_hidden, header_->counters.items_hidden + 1);
+  layout::PromptRecord& record = *prompt_record(slot);
+  note(record.group, group->id);
+  note(record.number, group->number);
+  publish(record.size, group->size);
   if (group->slots.size() < group->size) return;
-  for (uint32_t member : prompt_groups_.finish(lane.prompt_group)) {
+  mark_members(*group, layout::kPromptWhole);
+  show_prompt_group(group->id);
+}
+
+layout::PromptRecord* Table::prompt_record(uint32_t slot) const {
+  if (header_->prompts_offset == 0) return nullptr;
+  return layout::at_offset<layout::PromptRecord>(header_, header_->prompts_offset) + slot;
+}
+
+// Release: all are told before the first is shown, or freed.
+void Table::mark_members(const PromptGroups::Group& group, uint32_t bit) {
+  for (uint32_t slot : group.slots) {
+    layout::PromptRecord& record = *prompt_record(slot);
+    publish(record.size, record.size | bit);
+  }
+  fence_generation_before_payload();
+}
+
+void Table::show_prompt_group(uint64_t id) {
+  for (uint32_t member : prompt_groups_.finish(id)) {
     note(header_->counters.items_hidden, header_->counters.items_hidden - 1);
     show_item(member);
   }
 }
 
 void Table::drop_oldest_prompt_group() {
+  mark_members(*prompt_groups_.find(prompt_groups_.oldest()), layout::kPromptDropped);
   std::vector<uint32_t> slots = prompt_groups_.finish(prompt_groups_.oldest());
-  for (uint32_t slot : slots) free_slot(slot);
   layout::TableCounters& counters = header_->counters;
   note(counters.items_hidden, counters.items_hidden - slots.size());
   note(counters.prompt_groups_dropped, counters.prompt_groups_dropped + 1);
+  for (uint32_t slot : slots) {
+    publish(prompt_record(slot)->size, 0u);
+    free_slot(slot);
+  }
   ++changes_;
+}
+
+// The groups that still lack members, in the order of their begin. Their items hold their rows already.
+void Table::adopt_prompts() {
+  if (header_->prompts_offset == 0) return;
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < items_used_; ++slot) {
+    layout::PromptRecord& record = *prompt_record(slot);
+    // It was shown just before the other server died.
+    if (items_[slot].generation % 2 == 1) publish(record.size, 0u);
+    if (record.size != 0) slots.push_back(slot);
+  }
+  auto number = [this](uint32_t slot) { return prompt_record(slot)->number; };
+  std::stable_sort(slots.begin(), slots.end(), [&](uint32_t one, uint32_t other) { return number(one) < number(other); });
+  for (uint32_t slot : slots) {
+    const layout::PromptRecord& record = *prompt_record(slot);
+    PromptGroups::Group* group = prompt_groups_.find(record.group);
+    if (group == nullptr) {
+      group = prompt_groups_.begin_as(record.group, record.size & layout::kPromptSizeMask, record.number);
+    }
+    group->slots.push_back(slot);
+  }
+  note(header_->counters.items_hidden, uint64_t{slots.size()});
+}
+
+// Completes what the other server had begun: a group is shown whole, or freed whole.
+void Table::finish_prompts() {
+  std::vector<uint64_t> whole;
+  std::vector<uint64_t> dropped;
+  for (const PromptGroups::Group& group : prompt_groups_.groups()) {
+    uint32_t bits = 0;
+    for (uint32_t slot : group.slots) bits |= prompt_record(slot)->size;
+    if ((bits & layout::kPromptDropped) != 0) dropped.push_back(group.id);
+    else if ((bits & layout::kPromptWhole) != 0 || group.slots.size() >= group.size) whole.push_back(group.id);
+  }
+  for (uint64_t id : dropped) {
+    std::vector<uint32_t> slots = prompt_groups_.finish(id);
+    note(header_->counters.items_hidden, header_->counters.items_hidden - slots.size());
+    for (uint32_t slot : slots) {
+      publish(prompt_record(slot)->size, 0u);
+      free_slot(slot);
+    }
+  }
+  for (uint64_t id : whole) {
+    mark_members(*prompt_groups_.find(id), layout::kPromptWhole);
+    show_prompt_group(id);
+  }
 }
 
 Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool from_oldest) {

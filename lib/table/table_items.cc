@@ -98,6 +98,7 @@ void Table::show_item(uint32_t slot) {
   double priority = item.priority;
   for (const auto& group : groups_) group->coming(slot, order_.last_number() + 1);
   publish(item.generation, item.generation + 1);
+  if (layout::PromptRecord* prompt = prompt_record(slot)) publish(prompt->size, 0u);
 
   select(slot, priority);
   draws_left_ += header_->max_times_sampled;
