@@ -101,8 +101,10 @@ struct UpdateRecord {
 static_assert(sizeof(UpdateRecord) == sizeof(SubmissionRecord));
 
 enum class CompletionType : uint32_t {
+  // These two come in the order of start_row, without gaps. One below it that comes once more, after a restart of the server,
+  // is known already.
   kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill
-  kEpisode = 2,  // writer: lane, block = episode slot
+  kEpisode = 2,  // writer: lane, block = episode slot, its generation; start_row: slots that the lane was granted before
   kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, the request stands
   kItem = 4,     // sampler: one drawn item; its lease is the record's position in the ring
   kResult = 5,   // items: argument = ticket, and the counts

@@ -49,10 +49,11 @@ static_assert(sizeof(ControlHeader) == 24);
 
 // A client whose server died greets the next one of the same instance with the session that it had: `session` and `token`
 // of the first HelloReply. Resumed, it keeps its channels, mappings and leases; only the socket and the doorbell are new.
-// ENOTFOUND when the server does not know the session (any more).
+// ENOTFOUND when the server does not know the session (any more), EPERM when the token or the process is another's.
 struct HelloRequest {
   uint32_t layout_version;
-  uint32_t reserved;
+  uint32_t channels_from;  // resumed: channels of the session with ids from here on were never told to it (the reply was lost),
+                           // and go; 0: it does not say
   uint64_t fingerprint;
   char name[64];
   uint64_t session;   // 0: a new one

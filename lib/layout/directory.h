@@ -19,7 +19,8 @@ inline constexpr uint32_t kNamedSelectorsMax = 4;
 inline constexpr uint32_t kIndexesMax = 4 + kNamedSelectorsMax;  // sampler, remover, largest, smallest, and the named ones
 inline constexpr uint32_t kSelectorNameBytesMax = 31;
 
-enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3 };
+// kSetAside: the server that adopted it found it contradicting itself. Nobody changes it any more; it can only be dropped.
+enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3, kSetAside = 4 };
 
 // One selector's memory within the directory; see layout/index.h.
 struct IndexRecord {

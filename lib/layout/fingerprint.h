@@ -22,7 +22,8 @@ constexpr uint64_t hash_values(Values... values) {
 inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     kLayoutVersion, sizeof(SegmentHeader), offsetof(SegmentHeader, fingerprint),
     sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state),
-    offsetof(InstanceSegment, fences_for_clients), sizeof(TableHeader),
+    offsetof(InstanceSegment, fences_for_clients), offsetof(InstanceSegment, ending), offsetof(InstanceSegment, socket_path),
+    sizeof(TableHeader),
     offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, state),
     offsetof(TableHeader, direct_allowed), offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
     sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),
@@ -40,10 +41,11 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
     sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest),
     sizeof(IndexRecord), offsetof(TableHeader, indexes), sizeof(SelectorSpec), sizeof(WriterOpenRequest),
-    sizeof(GroupStatsReply), sizeof(HelloRequest), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
+    sizeof(GroupStatsReply), sizeof(HelloRequest), offsetof(HelloRequest, channels_from), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
     sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
     offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
-    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), sizeof(LeasesHeader), offsetof(LeasesHeader, revoked), sizeof(LeaseRecord),
-    sizeof(GroupHeader), offsetof(GroupHeader, cursor), offsetof(GroupHeader, first), kGroupObjects);
+    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), offsetof(ChannelRecord, note), sizeof(LeasesHeader),
+    offsetof(LeasesHeader, revoked), sizeof(LeaseRecord), sizeof(GroupHeader), offsetof(GroupHeader, cursor),
+    offsetof(GroupHeader, first), kGroupObjects);
 
 }  // namespace gear::layout

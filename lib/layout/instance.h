@@ -23,9 +23,12 @@ struct InstanceSegment {
   // membarrier, so a client that registered needs none of its own after it published a record.
   alignas(kContentionBytes) uint64_t started_ns;
   uint32_t fences_for_clients;
-  uint32_t reserved_fences;
+  // 1: the server was asked to end and gives everything back, so there is nothing to adopt.
+  uint32_t ending;
   uint64_t reserved[6];
+  // Of the server, NUL-terminated; empty when it has none. For people: the identity does not tell it.
+  alignas(kContentionBytes) char socket_path[kContentionBytes];
 };
-static_assert(sizeof(InstanceSegment) == 3 * kContentionBytes);
+static_assert(sizeof(InstanceSegment) == 4 * kContentionBytes);
 
 }  // namespace gear::layout

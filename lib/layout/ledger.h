@@ -51,11 +51,16 @@ struct ChannelRecord {
                               // be applied in part, and IntentRecord says how far
   uint64_t steps_admitted;    // writer
   uint32_t records_refused;   // writer
-  uint32_t updates_left;      // items: of the run of updates
+  uint32_t answered;          // items: low bits of the position behind the latest kAnswer; written before `applied`
   SamplerOpenRequest sampler; // sampler: as checked
-  uint64_t reserved[2];
+  // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
+  // Writer: what its record adds to, as it was before: steps_admitted, records_refused, or the lane's word of wants.
+  // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
+  uint64_t note_position;
+  uint64_t note;
 };
 static_assert(sizeof(ChannelRecord) % 8 == 0);
+inline constexpr uint64_t kNoPosition = ~uint64_t{0};
 
 enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
 
@@ -67,7 +72,8 @@ struct LeasesHeader {
   uint64_t revoked;      // ChannelHeader::draws_revoked; before any draw is taken back for it
   uint64_t group;        // 0: none; else ordinal + 1 of the consumer group in its table
   uint64_t lapsed;       // 1: nothing is posted until the client speaks
-  uint64_t reserved[2];
+  uint64_t demand_through;  // of the latest kDemand
+  uint64_t demand_least;
 };
 static_assert(sizeof(LeasesHeader) == 128);
 

@@ -88,6 +88,10 @@ void Leases::post(uint64_t number, const Drawn& drawn, int64_t now_ns) {
 void Leases::set_state(LeaseRecord& lease, State state) { publish(lease.state, static_cast<uint32_t>(state)); }
 void Leases::set_resolved(uint64_t number) { publish(header_->resolved, number); }
 void Leases::set_revoked(uint64_t number) { publish(header_->revoked, number); }
+void Leases::set_demand(uint64_t through, uint64_t least) {
+  publish(header_->demand_least, least);
+  publish(header_->demand_through, through);
+}
 void Leases::set_lapsed(bool lapsed) { publish(header_->lapsed, uint64_t{lapsed}); }
 
 }  // namespace gear

@@ -42,6 +42,9 @@ class Leases {
   void set_revoked(uint64_t number);
   bool lapsed() const { return header_->lapsed != 0; }
   void set_lapsed(bool lapsed);
+  uint64_t demand_through() const { return header_->demand_through; }
+  uint64_t demand_least() const { return header_->demand_least; }
+  void set_demand(uint64_t through, uint64_t least);
   uint64_t group() const { return header_->group; }
 
  private:

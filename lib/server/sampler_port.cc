@@ -121,6 +121,128 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
   if (unique_ && !direct_) aside_.reserve(plan.completion_slots);
 }
 
+SamplerPort::SamplerPort(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table)
+    : Port(record, std::move(segment), std::move(table)),
+      rng_(record->sampler.seed ^ static_cast<uint64_t>(now_ns())),
+      index_(record->sampler.index),
+      unique_(record->sampler.unique != 0 && record->sampler.group[0] == '\0'),
+      prefetch_(record->sampler.prefetch),
+      direct_(record->sampler.direct != 0),
+      filter_{record->sampler.version_policy, record->sampler.version_lag} {
+  if (direct_) watched_items_ = record->note;
+  if (unique_ && !direct_) aside_.reserve(record->completion_slots);
+}
+
+Result<std::unique_ptr<Port>> SamplerPort::adopt(std::shared_ptr<Table> table, Segment channel,
+                                                 layout::ChannelRecord* record) {
+  const layout::SamplerOpenRequest& request = record->sampler;
+  ChannelPlan plan = sampler_plan(request);
+  if (plan.submission_slots != record->submission_slots || plan.completion_slots != record->completion_slots ||
+      !draws_by(table->header(), request.index)) {
+    return error(GEAR_EPROTOCOL, "sampler channel %u on \"%s\": %u and %u slots, index %u, do not fit what it was opened with; open it anew",
+                 record->id, table->name(), record->submission_slots, record->completion_slots, request.index);
+  }
+  Leases leases;
+  std::shared_ptr<ConsumerGroup> group;
+  bool dropped = false;
+  if (request.direct == 0) {
+    Result<Segment> segment = Segment::adopt("adopt sampler", layout::SegmentKind::kLeases,
+                                             table->header().segment.instance_id, record->id);
+    if (!segment.ok()) return segment.status();
+    Result<Leases> left = Leases::adopt(segment.take(), lease_slots(request, plan));
+    if (!left.ok()) return left.status();
+    leases = left.take();
+    if (request.group[0] != '\0') group = table->find_group(request.group);
+    dropped = request.group[0] != '\0' && (!group || group->ordinal() + 1 != leases.group());
+    if (dropped) {
+      group = std::make_shared<ConsumerGroup>(request.group);
+      group->dropped = true;
+    }
+  }
+  std::unique_ptr<SamplerPort> port(new SamplerPort(record, std::move(channel), std::move(table)));
+  port->leases_ = std::move(leases);
+  port->group_ = std::move(group);
+  if (port->group_) ++port->group_->consumers;
+  if (!port->direct_) port->adopt_leases();
+  if (dropped && !port->failed()) port->fail(GEAR_EDROPPED);
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+void SamplerPort::adopt_leases() {
+  uint64_t epoch = table().header().counters.epoch;
+  for (Leases::Record& one : leases_) {
+    LeaseState state = Leases::state(one);
+    if (state == LeaseState::kNone) continue;
+    bool again = group_ && one.record.type == static_cast<uint32_t>(CompletionType::kItemAgain);
+    if (!table().adopt_draw(Leases::drawn(one), state == LeaseState::kPosted && !again)) {
+      Leases::set_state(one, LeaseState::kNone);
+      continue;
+    }
+    if (state != LeaseState::kTaken) continue;
+    ++taken_;
+    if (group_ && one.epoch == epoch) ++group_->counts.in_flight;
+  }
+  finish_step(table().header().intent);
+  finish_revocation();
+  for (const Leases::Record& one : leases_) {
+    if (group_ && Leases::state(one) != LeaseState::kNone) table().adopt_lease(*group_, Leases::drawn(one));
+  }
+  post_again();
+}
+
+// One step of this channel may be done in part. A draw that no lease came of never was; the others are completed, and then
+// recognised when their record is applied once more.
+void SamplerPort::finish_step(const layout::IntentRecord& intent) {
+  if (intent.channel != id()) return;
+  auto op = static_cast<layout::IntentOp>(intent.op);
+  Leases::Record& lease = leases_.at(intent.number);
+  LeaseState state = lease.number == intent.number ? Leases::state(lease) : LeaseState::kNone;
+  bool same_count = table().times_sampled(intent.slot) == intent.times_sampled;
+  switch (op) {
+    case layout::IntentOp::kDraw:
+      if (state == LeaseState::kPosted) return table().end_step();
+      return group_ ? table().keep_draw_counted() : table().undo_draw();
+    case layout::IntentOp::kTake:
+      if (group_ && state == LeaseState::kPosted) {
+        group_->counts.delivered = intent.steps;
+        group_->counts.redelivered = intent.episodes;
+      }
+      if (state == LeaseState::kPosted) {
+        return take_one(lease, now_ns(), table().header().counters.samples != intent.samples);
+      }
+      leases_.set_resolved(std::max(resolved(), intent.number + 1));
+      return table().end_step();
+    case layout::IntentOp::kReturn:
+      if (state == LeaseState::kPosted) return return_one(lease, !same_count);
+      return table().end_step();
+    case layout::IntentOp::kRelease:
+      if (state != LeaseState::kTaken) return table().end_step();
+      if (group_) group_->counts.acknowledged = intent.steps;
+      return end_lease(lease, LeaseEnd::kReleased);
+    default: return;
+  }
+}
+
+// Draws that were being taken back when the other server died, newest first.
+void SamplerPort::finish_revocation() {
+  for (uint64_t number = resolved(); number < leases_.revoked(); ++number) {
+    if (Leases::state(leases_.at(number)) == LeaseState::kNone) return return_through(leases_.revoked());
+  }
+}
+
+// The same bytes where they are already. Whatever the other server had not published is seen now.
+void SamplerPort::post_again() {
+  completions().go_back_to(resolved());
+  for (uint64_t number = resolved(); number < leases_.posted(); ++number) {
+    layout::CompletionRecord record;
+    record.draw = leases_.at(number).record;
+    completions().push(record);
+  }
+  publish(header()->draws_revoked, leases_.revoked());
+  demand_new_ = true;
+  publish_progress();
+}
+
 void SamplerPort::give_up() {
   if (direct_) return;
   return_through(completions().tail());
@@ -135,6 +257,7 @@ Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   if (op == SubmissionOp::kWatch) {
     if (!direct_) return Step::kBroken;
     watched_items_ = record.argument;
+    publish(this->record().note, watched_items_);
     return Step::kApplied;
   }
   if (direct_) return Step::kBroken;
@@ -157,8 +280,7 @@ Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
   if (through < resolved() && through >= leases_.revoked()) return Step::kBroken;
   through = std::max(through, resolved());
   if (through - resolved() > completions().slots()) return Step::kBroken;
-  demand_through_ = through;
-  demand_least_ = least;
+  leases_.set_demand(through, least);
   demand_new_ = true;
   return Step::kApplied;
 }
@@ -180,7 +302,14 @@ Port::Step SamplerPort::take(uint64_t first, uint64_t count) {
     return_through(first);
   }
   int64_t now = now_ns();
-  while (resolved() < first + count) take_one(leases_.at(resolved()), now, false);
+  while (resolved() < first + count) {
+    Leases::Record& next = leases_.at(resolved());
+    if (Leases::state(next) == LeaseState::kPosted) {
+      take_one(next, now, false);
+    } else {
+      leases_.set_resolved(resolved() + 1);  // adopted without its rows
+    }
+  }
   return Step::kApplied;
 }
 
@@ -252,7 +381,8 @@ void SamplerPort::end_lease(Leases::Record& lease, LeaseEnd how) {
     table().intend(layout::IntentOp::kRelease, id(), lease.number, &drawn, group_.get());
     table().acknowledge(*group_, drawn);
     Leases::set_state(lease, LeaseState::kNone);
-    return table().end_step();
+    table().end_step();
+    return table().unpin(drawn.pin);
   }
   Leases::set_state(lease, LeaseState::kNone);
   if (group_) return table().deliver_again(*group_, drawn);
@@ -288,7 +418,7 @@ void SamplerPort::revoke_untaken(int64_t now_ns) {
   fence_store_before_look();
   drain();
   if (end > resolved()) return_through(end);
-  if (leases_.lapsed()) demand_through_ = resolved();
+  if (leases_.lapsed()) leases_.set_demand(resolved(), 0);
   publish_progress();
 }
 
@@ -297,24 +427,24 @@ size_t SamplerPort::post_due() {
   if (watched_items_ != 0) posted += post_watched();
   if (direct_) return posted;
   if (leases_.lapsed()) return posted;
-  bool wanted = completions().tail() < std::max(demand_through_, resolved() + prefetch_);
+  bool wanted = completions().tail() < std::max(leases_.demand_through(), resolved() + prefetch_);
   if (!wanted || (!demand_new_ && !table_changed())) return posted;
   demand_new_ = false;
   posting_ns_ = now_ns();
 
   uint64_t tail = completions().tail();
-  if (prefetch_ == 0 && demand_through_ > tail) {
+  if (prefetch_ == 0 && leases_.demand_through() > tail) {
     // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
-    uint64_t missing = demand_through_ - tail;
+    uint64_t missing = leases_.demand_through() - tail;
     if (unique_) {
       uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved());
       missing = std::min(missing, std::max<uint64_t>(left, 1));
     }
-    bool fewer_will_do = demand_least_ < demand_through_ - resolved();
+    bool fewer_will_do = leases_.demand_least() < leases_.demand_through() - resolved();
     if (!fewer_will_do && !ready(missing)) return posted;
   }
-  if (unique_) return posted + post_unique(demand_through_);
-  return posted + post_draws(std::max(demand_through_, resolved() + prefetch_));
+  if (unique_) return posted + post_unique(leases_.demand_through());
+  return posted + post_draws(std::max(leases_.demand_through(), resolved() + prefetch_));
 }
 
 // Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those

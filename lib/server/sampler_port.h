@@ -32,13 +32,12 @@ class SamplerPort final : public Port {
                                             const layout::SamplerOpenRequest& request,
                                             uint64_t instance_id, uint32_t id, uint64_t session,
                                             const MemoryOptions& memory);
-  // The end of a sampler that another server of the instance served, which died. `leases` is invalid for a direct one.
-  // The table is adopted, and the group, if it had one (else nullptr: it was dropped). Pins what is posted and taken,
-  // completes the step of IntentRecord when it is this channel's, and posts again what the client may not have seen.
-  // Errors: EPROTOCOL when the segments are not what the request asks for.
-  static Result<std::unique_ptr<Port>> adopt(std::shared_ptr<Table> table,
-                                             const layout::SamplerOpenRequest& request, Segment channel,
-                                             Segment leases, uint32_t id, uint64_t session);
+  // The end of a sampler of a server of this instance that died. The table and its groups are adopted already; its leases are
+  // found by the channel's id. Pins what is posted and taken, completes the step of IntentRecord when it is this channel's,
+  // and posts again what the client may not have seen. A port whose group was dropped has failed with EDROPPED.
+  // Errors: those of Segment::adopt; EPROTOCOL when the segments are not what the record asks for.
+  static Result<std::unique_ptr<Port>> adopt(std::shared_ptr<Table> table, Segment channel,
+                                             layout::ChannelRecord* record);
   void give_up() override;
   bool direct() const { return direct_; }
   const ConsumerGroup* group() const { return group_.get(); }
@@ -48,11 +47,13 @@ class SamplerPort final : public Port {
  private:
   SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
               uint64_t session, const layout::SamplerOpenRequest& request);
+  SamplerPort(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table);
   Step apply(const layout::SubmissionRecord& record) override;
   size_t post_due() override;
 
   void adopt_leases();
-  void finish_step();
+  void finish_step(const layout::IntentRecord& intent);
+  void finish_revocation();
   void post_again();
 
   Step demand(uint64_t through, uint64_t least);
@@ -90,8 +91,6 @@ class SamplerPort final : public Port {
   uint64_t draws_end_ = 0;
   int64_t posting_ns_ = 0;
   uint64_t taken_ = 0;         // leases in state taken
-  uint64_t demand_through_ = 0;
-  uint64_t demand_least_ = 0;
   bool demand_new_ = false;
   uint64_t watched_items_ = 0;  // 0: not watching
 };

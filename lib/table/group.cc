@@ -100,6 +100,7 @@ void ConsumerGroup::forget_memory() {
 
 // An item that left the table meanwhile has no slot any more, but counts.
 void ConsumerGroup::adopt_lease(uint32_t slot, bool same_item) {
+  if (header_ == nullptr) return;
   ++drawn_left_;
   if (same_item) leased_[slot] = true;
 }

@@ -102,6 +102,8 @@ class Table {
               const ConsumerGroup* group);
   void end_step();
   void undo_draw();
+  void keep_draw_counted();
+  uint32_t times_sampled(uint32_t slot) const { return slot < items_used_ ? items_[slot].times_sampled : 0; }
 
   // Consumer groups. open_group makes the group when there is none of that name.
   // Errors: EUNSUPPORTED (max_times_sampled), ELIMIT.
@@ -112,6 +114,7 @@ class Table {
   // Groups that a server left: each segment after the table is adopted, then the samplers' leases, then finish_groups once.
   // Errors: EPROTOCOL, and the others serve.
   Status adopt_group(Segment segment);
+  void adopt_lease(ConsumerGroup& group, const Drawn& drawn);
   void finish_groups();
   // Prompt groups that a server left: once the items are there; and once they can be shown, after finish_groups.
   void adopt_prompts();
@@ -120,7 +123,7 @@ class Table {
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
   void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
   void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
-  void acknowledge(ConsumerGroup& group, const Drawn& drawn);
+  void acknowledge(ConsumerGroup& group, const Drawn& drawn);  // the caller unpins
   void deliver_again(ConsumerGroup& group, const Drawn& drawn);
 
   // Never goes down.

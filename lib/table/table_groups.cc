@@ -230,6 +230,10 @@ Status Table::adopt_group(Segment segment) {
   return {};
 }
 
+void Table::adopt_lease(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch == header_->counters.epoch) group.adopt_lease(drawn.slot, same_item(drawn));
+}
+
 // The order of insertion from the numbers that any group left, then each group's place in it.
 void Table::finish_groups() {
   if (groups_.empty()) return;
@@ -367,7 +371,6 @@ void Table::acknowledge(ConsumerGroup& group, const Drawn& drawn) {
     group.keep_counts();
     settle(group, drawn);
   }
-  unpin(drawn.pin);
 }
 
 void Table::deliver_again(ConsumerGroup& group, const Drawn& drawn) {

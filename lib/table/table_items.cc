@@ -272,6 +272,17 @@ void Table::intend(layout::IntentOp op, uint32_t channel, uint64_t number, const
 
 void Table::end_step() { publish(header_->intent.op, static_cast<uint32_t>(layout::IntentOp::kNothing)); }
 
+// A group walked past the item: it is returned, which leaves it counted.
+void Table::keep_draw_counted() {
+  const layout::IntentRecord& intent = header_->intent;
+  if (intent.slot < items_used_) {
+    ItemRecord& item = items_[intent.slot];
+    bool missing = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled;
+    if (missing) note(item.times_sampled, item.times_sampled + 1);
+  }
+  end_step();
+}
+
 void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   ItemRecord& item = items_[slot];
   layout::IntentRecord& intent = header_->intent;
