@@ -97,7 +97,8 @@ typedef enum gear_status {
 
   GEAR_EUNSUPPORTED = -600, /* not in this build, on this kernel, or not in this version */
   GEAR_ESYSTEM = -601,   /* an unexpected error of a system call; the text carries errno */
-  GEAR_EINTERNAL = -602  /* a broken invariant of GEAR itself: please report it */
+  GEAR_EINTERNAL = -602, /* a broken invariant of GEAR itself: please report it */
+  GEAR_ECORRUPT = -603   /* shared memory that breaks its own rules; the text names the values */
 } gear_status;
 
 /* Library version, (major << 16 | minor << 8 | patch), and as "0.1.0". Any thread, never fails. */

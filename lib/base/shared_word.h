@@ -43,6 +43,10 @@ inline void fence_copy_before_check() { __atomic_thread_fence(__ATOMIC_ACQUIRE);
 // follow it.
 inline void fence_generation_before_payload() { __atomic_thread_fence(__ATOMIC_RELEASE); }
 
+// For who adopts the memory of a process that was killed: it sees the stores before this when it sees those after it. A
+// processor stops between two instructions, so only the compiler is held to their order.
+inline void order_for_adopter() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
 // Sleep protocols (store mine, then look at yours, on both sides): one of the two sees the other.
 inline void fence_store_before_look() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

@@ -63,6 +63,9 @@ Status table_health(const layout::TableHeader& table) {
       return error(GEAR_EDROPPED,
                    "the table \"%s\" was dropped; detach it, and open or create another",
                    table.name);
+    case layout::TableState::kSetAside:
+      return error(GEAR_ECORRUPT,
+                   "the table \"%s\" is set aside; drop it, and create it anew", table.name);
   }
   return {};
 }

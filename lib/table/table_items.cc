@@ -47,9 +47,7 @@ bool Table::items_blocked(const Lane& lane, uint32_t length) {
 // Makes the item, or counts it as rejected.
 void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                         uint32_t flags) {
-  if (header_->capacity_bytes != 0 && item_bytes(length) > header_->capacity_bytes) {
-    return count_rejected_item();
-  }
+  if (too_large(length)) return count_rejected_item();
   if (lane.prompt_size != 0) return hide_item(lane, first_row, length, priority, flags);
   show_item(fill_item(lane, first_row, length, priority, flags));
 }
@@ -79,6 +77,7 @@ uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, doubl
   }
 
   ItemRecord& item = items_[slot];
+  for (auto& selector : selectors_) selector->expect(slot);
   fence_generation_before_payload();
   note(item.block, block);
   note(item.position, position);
@@ -97,8 +96,12 @@ void Table::show_item(uint32_t slot) {
   ItemRecord& item = items_[slot];
   double priority = item.priority;
   for (const auto& group : groups_) group->coming(slot, order_.last_number() + 1);
+  // The item is made by this; it is counted at once, so that a count behind the items is this one's.
   publish(item.generation, item.generation + 1);
   if (layout::PromptRecord* prompt = prompt_record(slot)) publish(prompt->size, 0u);
+  layout::TableCounters& counters = header_->counters;
+  note(counters.inserts, counters.inserts + 1);
+  if (priority > counters.priority_max) note(counters.priority_max, priority);
 
   select(slot, priority);
   draws_left_ += header_->max_times_sampled;
@@ -109,9 +112,6 @@ void Table::show_item(uint32_t slot) {
   // The incoming item may be the one removed.
   make_room();
   limiter_.inserted(1);
-  layout::TableCounters& counters = header_->counters;
-  if (priority > counters.priority_max) note(counters.priority_max, priority);
-  note(counters.inserts, counters.inserts + 1);
   publish(counters.items, counters.items + 1);
   ++changes_;
 }
@@ -164,8 +164,13 @@ void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool 
 void Table::evict_one() {
   Pick victim;
   if (!remover_->pick(remover_rng_, &victim)) victim.slot = any_selectable();
+  layout::TableCounters& counters = header_->counters;
+  note(header_->intent.evictions, counters.evictions);
+  note(header_->intent.deletes, counters.deletes);
+  publish(header_->intent.evicting, 1u);
   remove_indexed(victim.slot);
-  note(header_->counters.evictions, header_->counters.evictions + 1);
+  note(counters.evictions, counters.evictions + 1);
+  publish(header_->intent.evicting, 0u);
 }
 
 void Table::remove_indexed(uint32_t slot) {
