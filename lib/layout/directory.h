@@ -80,11 +80,12 @@ enum class IntentOp : uint32_t {
   kDraw = 4,    // draw `slot` as lease `number`
   kTake = 5,    // count lease `number` as sampled
   kReturn = 6,  // take lease `number` back, uncounted
-  kPrompt = 7,  // show all members of prompt group `number`
   kReset = 8,   // from epoch `number` to the next
   kGrantBlock = 9,    // grant block `slot` to lane; `number`: LaneRecord::wants after it
   kGrantEpisode = 10, // as kGrantBlock, an episode slot
-  kCells = 11   // the cells of episode `slot` are given
+  kCells = 11,  // the cells of episode `slot` are given
+  kRelease = 12 // lease `number` of a consumer group is acknowledged; `steps`: acknowledged as it was. kTake in a group:
+                // `steps` and `episodes` are delivered and redelivered as they were
 };
 struct IntentRecord {
   uint32_t op;  // IntentOp; written last, and 0 first when the step is done
@@ -304,12 +305,17 @@ struct EpisodeRecord {
 static_assert(sizeof(EpisodeRecord) == 24);
 
 // A member of an incomplete prompt group: the item is filled, but in no index and of an even generation. For adoption.
+// A group that is whole is told so at all its members before the first is shown, and a group that gives way before the first
+// is freed: one member that says so is enough to complete it.
 struct PromptRecord {
   uint64_t group;
-  uint32_t size;    // of the whole group; 0: the slot's item is in no incomplete group
+  uint32_t size;    // of the whole group, and kPrompt... bits; 0: the slot's item is in no incomplete group. Written last
   uint32_t number;  // of the group's begin: the smallest gives way first
 };
 static_assert(sizeof(PromptRecord) == 16);
+inline constexpr uint32_t kPromptWhole = 1u << 31;
+inline constexpr uint32_t kPromptDropped = 1u << 30;
+inline constexpr uint32_t kPromptSizeMask = kPromptDropped - 1;
 
 
 // key = node (8 bits, 0 here) | generation of the item | slot (slot_bits)

@@ -35,7 +35,7 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(RecencyIndex), offsetof(RecencyIndex, number_offset), sizeof(ChannelHeader),
     offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted), offsetof(ChannelHeader, draws_end),
     offsetof(ChannelHeader, records_refused),
-    offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
+    offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, draws_revoked), offsetof(ChannelHeader, client_sleeps),
     offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
     offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, version),
     offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
@@ -44,7 +44,8 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(GroupStatsReply), sizeof(HelloRequest), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
     sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(LaneRecord, wants), offsetof(EpisodeRecord, number), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
     offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
-    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), offsetof(ChannelRecord, note), sizeof(LeasesHeader), sizeof(LeaseRecord),
-    sizeof(GroupHeader), offsetof(GroupHeader, cursor), kGroupObjects);
+    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), offsetof(ChannelRecord, note), sizeof(LeasesHeader),
+    offsetof(LeasesHeader, revoked), sizeof(LeaseRecord), sizeof(GroupHeader), offsetof(GroupHeader, cursor),
+    offsetof(GroupHeader, first), kGroupObjects);
 
 }  // namespace gear::layout

@@ -79,10 +79,7 @@ class Adoption {
     }
     adopt_groups();
     for (ChannelRecord* record : ledger_.channels()) GEAR_TRY(adopt_channel(record));
-    for (const auto& table : conductor_.tables()) {
-      table->finish_adoption();
-      table->finish_groups();
-    }
+    for (const auto& table : conductor_.tables()) table->finish_adoption();
     adopt_sessions();
     remove_strangers();
     return {};

@@ -100,6 +100,7 @@ class Port {
     return static_cast<layout::ChannelHeader*>(segment_.data());
   }
   CompletionProducer& completions() { return completions_; }
+  const CompletionProducer& completions() const { return completions_; }
 
  private:
   bool drained() const { return submissions_.looks_empty(); }

@@ -117,6 +117,8 @@ class CompletionProducer {
     head_seen_ = head;
     return slots_ - (tail_ - head);
   }
+  // The records from there on are pushed once more, as they were.
+  void go_back_to(uint64_t tail) { tail_ = tail; }
   // Needs room.
   void push(const layout::CompletionRecord& record) {
     __builtin_memcpy(&records_[tail_++ & mask_], &record, sizeof record);

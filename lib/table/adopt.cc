@@ -33,7 +33,7 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) {
     return error(lanes.code(), "adopt table \"%s\": %s", table->name(), lanes.text().c_str());
   }
   table->adopt_items();
-  table->adopt_prompt_groups();
+  table->adopt_prompts();
   table->repair_counters();
   table->adopt_indexes();
   return table;
@@ -65,22 +65,6 @@ void Table::adopt_items() {
     hold_episode(item.episode);
   }
   if (meant) free_items_.push_back(intent.slot);
-}
-
-void Table::adopt_prompt_groups() {
-  if (header_->prompts_offset == 0) return;
-  const auto* prompts = layout::at_offset<layout::PromptRecord>(header_, header_->prompts_offset);
-  std::vector<std::pair<uint32_t, uint32_t>> members;
-  for (uint32_t slot = 0; slot < items_used_; ++slot) {
-    if (hidden(slot)) members.emplace_back(prompts[slot].number, slot);
-  }
-  std::sort(members.begin(), members.end());
-  for (auto [number, slot] : members) {
-    PromptGroups::Group* group = prompt_groups_.find(prompts[slot].group);
-    if (group == nullptr) group = prompt_groups_.begin(prompts[slot].group, prompts[slot].size);
-    group->slots.push_back(slot);
-  }
-  note(header_->counters.items_hidden, uint64_t{members.size()});
 }
 
 // Some follow from the items; of the others the intent has what they were.
@@ -131,7 +115,7 @@ void Table::adopt_indexes() {
   }
   indexed_ = live.size();
   auto op = static_cast<IntentOp>(intent.op);
-  bool made = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem || op == IntentOp::kPrompt;
+  bool made = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
   bool in_flight = made && intent.slot < items_used_ && items_[intent.slot].generation == intent.slot_generation + 1;
   uint32_t newest = in_flight && items_[intent.slot].generation % 2 == 1 ? intent.slot : kNone;
   open_selectors(false);
@@ -161,6 +145,8 @@ bool Table::adopt_draw(const Drawn& drawn, bool posted) {
 }
 
 void Table::finish_adoption() {
+  finish_groups();
+  finish_prompts();
   finish_intent();
   finish_lanes();
   auto claimed = [this](uint32_t channel) {
@@ -224,7 +210,8 @@ void Table::finish_intent() {
     case IntentOp::kReset:
       if (counters.epoch == intent.number) carry_out_reset();
       break;
-    default: return;  // draws are finished by their leases
+    case IntentOp::kDraw: undo_draw(); break;  // no lease came of it, and its sampler is gone
+    default: break;  // the others are finished by their leases
   }
   end_intent();
 }

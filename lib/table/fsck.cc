@@ -375,7 +375,7 @@ void Checker::check_intent() {
               op == IntentOp::kGrantEpisode;
   rule(!lane || intent.lane < header_->lanes_max, "intent %u: lane %u of %u", intent.op, intent.lane, header_->lanes_max);
   if (op == IntentOp::kTake || op == IntentOp::kReturn) return;
-  bool may_lack = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem || op == IntentOp::kPrompt;
+  bool may_lack = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
   rule((may_lack && intent.slot == kNone) || intent.slot < slots, "intent %u: slot %u of %llu", intent.op, intent.slot,
        Value{slots});
 }

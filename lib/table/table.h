@@ -125,9 +125,19 @@ class Table {
   bool draws_ready(uint64_t n) const;
   bool draw(Rng& rng, Drawn* drawn) { return draw(header_->sampler_index, rng, {}, drawn); }
   bool draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* drawn);
-  void take(const Drawn& drawn);
-  void give_back(const Drawn& drawn);
+  void take(const Drawn& drawn, bool counted = false);
+  void give_back(const Drawn& drawn, bool uncounted = false);
   void unpin(const Pin& pin);
+  // For the server that comes after a death: before a draw, take, return or acknowledgement what it changes is noted in the
+  // header, and end_step follows once the state of lease `number` of the channel tells that it is done. A step found in
+  // the middle is completed with `counted` or `uncounted` when the count that it begins with was made; a draw is undone.
+  void begin_draw(uint32_t channel, uint64_t number);
+  void intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+              const ConsumerGroup* group);
+  void end_step();
+  void undo_draw();
+  void keep_draw_counted();
+  uint32_t times_sampled(uint32_t slot) const { return slot < items_used_ ? items_[slot].times_sampled : 0; }
 
   // Consumer groups. open_group makes the group when there is none of that name.
   // Errors: EUNSUPPORTED (max_times_sampled), ELIMIT.
@@ -135,11 +145,19 @@ class Table {
   std::shared_ptr<ConsumerGroup> find_group(const char* name) const;
   const std::vector<std::shared_ptr<ConsumerGroup>>& groups() const { return groups_; }
   void drop_group(ConsumerGroup& group);
+  // Groups that a server left: each segment after the table is adopted, then the samplers' leases, then finish_groups once.
+  // Errors: EPROTOCOL, and the others serve.
+  Status adopt_group(Segment segment);
+  void adopt_lease(ConsumerGroup& group, const Drawn& drawn);
+  void finish_groups();
+  // Prompt groups that a server left: once the items are there; and once they can be shown, after finish_groups.
+  void adopt_prompts();
+  void finish_prompts();
   bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
-  void take_for(ConsumerGroup& group, const Drawn& drawn);
+  void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
   void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
-  void acknowledge(ConsumerGroup& group, const Drawn& drawn);
+  void acknowledge(ConsumerGroup& group, const Drawn& drawn);  // the caller unpins
   void deliver_again(ConsumerGroup& group, const Drawn& drawn);
 
   // Never goes down.
@@ -184,7 +202,6 @@ class Table {
   // Adoption.
   void repair_counters();
   void adopt_items();
-  void adopt_prompt_groups();
   void adopt_indexes();
   Status adopt_lanes();
   Status adopt_lane(uint32_t index, std::vector<uint32_t> ahead);
@@ -238,10 +255,18 @@ class Table {
   void free_slot(uint32_t slot);
   void make_room();
   bool remove_something();
+  layout::PromptRecord* prompt_record(uint32_t slot) const;
+  void mark_members(const PromptGroups::Group& group, uint32_t bit);
+  void show_prompt_group(uint64_t id);
   void drop_oldest_prompt_group();
   bool drop_redelivery();
   void reset_groups();
   void keep_order();
+  uint32_t free_ordinal();
+  bool same_item(const Drawn& drawn) const;
+  void settle(ConsumerGroup& group, const Drawn& drawn);
+  Drawn pinned(uint32_t slot);
+  const layout::SegmentHeader& directory_header() const { return header_->segment; }
   void evict_one();  // some item is in the indexes
   uint32_t any_selectable();
   // Each index of the named selectors once, also where several share it.
@@ -263,6 +288,7 @@ class Table {
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
+  void uncount_draw(uint32_t slot);
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
   bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
   bool version_too_old(uint64_t version, const VersionFilter& filter) const {
@@ -313,6 +339,7 @@ class Table {
   PromptGroups prompt_groups_;
   ItemOrder order_;
   std::vector<std::shared_ptr<ConsumerGroup>> groups_;
+  uint32_t next_ordinal_ = 0;
   std::vector<uint32_t> channels_claimed_;  // during adoption
 };
 
