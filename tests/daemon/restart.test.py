@@ -5,6 +5,8 @@
 # ctest: Restart.AdmitsWhatWasInTheRingBeforeItServes -- ring
 # ctest: Restart.GivesBackWhatAWriterHeldThatDiedMeanwhile -- dead_writer
 # ctest: Restart.KeepsWhatALivingWriterHoldsUntilItDies -- stopped_writer
+# ctest: Restart.LetsADirectSamplerGoOnWithoutAServer -- direct_sampler
+# ctest: Restart.KeepsTheLeasesOfAGroupsConsumer -- consumer
 # ctest: Restart.TellsTheWriterOfATableThatWentWithTheServer -- memfd_table
 # ctest: Restart.RefusesWhatAnotherBuildLeftAndLeavesIt -- another_build
 # ctest: Restart.DiscardsEverythingWhenFresh -- fresh
@@ -211,6 +213,49 @@ def stopped_writer(place):
         until("the dead writer's lane is closed", lambda: line(server)["lanes_open"] == 0)
     assert before["blocks_free"] < free - 3
     assert_equal(stats(server)["blocks_free"], free - 3)
+
+
+def filled(place, steps, *options):
+    server = create(place.serve(), "t", *options)
+    peer = libgear.Peer(server.endpoint, "t")
+    one = peer.writer()
+    for i in range(steps):
+        assert_equal(peer.append(one, i, 10), 0)
+    assert_equal(peer.flush(one, 10), 0)
+    return server, peer
+
+
+def direct_sampler(place):
+    server, peer = filled(place, 50)
+    sampler = peer.sampler(libgear.DIRECT)
+    peer.release(peer.sample(sampler, 8))
+    kill(server)
+    for _ in range(100):
+        peer.release(peer.sample(sampler, 8))
+    server = place.serve(socket=server.socket)
+    for _ in range(100):
+        peer.release(peer.sample(sampler, 8))
+    assert_equal(stats(server)["items"], 50)
+    peer.call("gear_close", peer.client)
+
+
+def consumer(place):
+    server, peer = filled(place, 20)
+    sampler = peer.consumer("g")
+    batch = peer.sample(sampler, 5)
+    kill(server)
+    server = place.serve(socket=server.socket)
+    peer.release(batch)
+    for _ in range(3):
+        peer.release(peer.sample(sampler, 5))
+
+    def group():
+        return server.json("table", "groups", "t")["groups"][0]
+    until("all is acknowledged", lambda: group()["acknowledged"] == 20)
+    assert_equal(group()["delivered"], 20)
+    assert_equal(group()["redelivered"], 0)
+    assert_equal(group()["lag"], 0)
+    peer.call("gear_close", peer.client)
 
 
 def memfd_table(place):
