@@ -223,6 +223,7 @@ Result<Segment> Adoption::channel_of(ChannelRecord* record) {
   if (channel.status().code() == GEAR_EMFILE || channel.status().code() == GEAR_ENOMEM) return channel;
   log(LogLevel::kError, "channel %u is lost: %s", record->id,
       channel.ok() ? "its segment is too small" : channel.status().text().c_str());
+  remove_segment(name_of(SegmentKind::kChannel, record->id));
   MemoryOptions memory;
   Result<Segment> made = make_channel(plan, instance_id_, record->id, memory);
   // Positions that do not fit the record: the port fails.

@@ -5,6 +5,7 @@
 # ctest: Restart.AdmitsWhatWasInTheRingBeforeItServes -- ring
 # ctest: Restart.GivesBackWhatAWriterHeldThatDiedMeanwhile -- dead_writer
 # ctest: Restart.KeepsWhatALivingWriterHoldsUntilItDies -- stopped_writer
+# ctest: Restart.HoldsTheBlocksOfAWriterWhoseChannelIsLost -- lost_channel
 # ctest: Restart.LetsADirectSamplerGoOnWithoutAServer -- direct_sampler
 # ctest: Restart.KeepsTheLeasesOfAGroupsConsumer -- consumer
 # ctest: Restart.TellsTheWriterOfATableThatWentWithTheServer -- memfd_table
@@ -213,6 +214,21 @@ def stopped_writer(place):
         until("the dead writer's lane is closed", lambda: line(server)["lanes_open"] == 0)
     assert before["blocks_free"] < free - 3
     assert_equal(stats(server)["blocks_free"], free - 3)
+
+
+def lost_channel(place):
+    server = create(place.serve(), "t", *BLOCKS_OF_FOUR)
+    with WriterProcess(server, 10) as child:
+        before, name = stats(server), instance_of(server)
+        kill(server)
+        os.unlink(segment(name, "channel"))
+        server = place.serve(socket=server.socket)
+        assert_in("is lost", server.log())
+        assert_equal(stats(server)["blocks_free"], before["blocks_free"])
+        assert_equal(line(server)["lanes_open"], 1)
+        child.kill()
+        until("the dead writer's lane is closed", lambda: line(server)["lanes_open"] == 0)
+    assert stats(server)["blocks_free"] > before["blocks_free"]
 
 
 def filled(place, steps, *options):
