@@ -97,7 +97,8 @@ typedef enum gear_status {
 
   GEAR_EUNSUPPORTED = -600, /* not in this build, on this kernel, or not in this version */
   GEAR_ESYSTEM = -601,   /* an unexpected error of a system call; the text carries errno */
-  GEAR_EINTERNAL = -602  /* a broken invariant of GEAR itself: please report it */
+  GEAR_EINTERNAL = -602, /* a broken invariant of GEAR itself: please report it */
+  GEAR_ECORRUPT = -603   /* shared memory that breaks its own rules; the text names the values */
 } gear_status;
 
 /* Library version, (major << 16 | minor << 8 | patch), and as "0.1.0". Any thread, never fails. */
@@ -121,8 +122,11 @@ typedef struct gear_connect_options {
   const char *name;           /* shown by gearctl status; default the program's name */
   int64_t connect_timeout_ns; /* default 5 s */
   int64_t request_timeout_ns; /* bound of calls without a timeout of their own; default 30 s */
+  int64_t reconnect_timeout_ns; /* how long after the loss of its server a client still goes back to the next one;
+                                   default 60 s, below 0 (GEAR_RECONNECT_NEVER) not at all */
 } gear_connect_options;
-#define GEAR_CONNECT_OPTIONS_INIT {sizeof(gear_connect_options), 0, NULL, 0, 0}
+#define GEAR_RECONNECT_NEVER (-1)
+#define GEAR_CONNECT_OPTIONS_INIT {sizeof(gear_connect_options), 0, NULL, 0, 0, 0}
 
 /* Connects to a server. endpoint is one of
  *   NULL               $GEAR_ENDPOINT if set, else the user's default socket
@@ -921,6 +925,11 @@ GEAR_API int gear_table_describe(const gear_table *table, gear_table_info *info)
 GEAR_API int gear_table_column(const gear_table *table, uint32_t index, gear_column_info *column);
 GEAR_API int gear_table_column_index(const gear_table *table, const char *name, uint32_t *index);
 GEAR_API int gear_table_get_stats(const gear_table *table, gear_table_stats *stats);
+
+/* Checks the rules that the table's shared memory keeps, as this process maps it, while server and others work: calls
+ * finding(text, user) for each broken one, the values in the text, and the first 20 at most; none is called for a sound
+ * table. Reads every item and block once, changes nothing. Any thread; no round trip. Errors: EINVAL. */
+GEAR_API int gear_table_check(const gear_table *table, void (*finding)(const char *text, void *user), void *user);
 
 /* Consumer groups of a table. One round trip each. list: in order of creation, name(i, user) for each. drop: its
  * samplers answer EDROPPED; what they hold stays readable. Errors: ENOTFOUND, ENAME. */

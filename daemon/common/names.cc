@@ -63,7 +63,7 @@ const NameList& want_names() {
 }
 
 const NameList& table_state_names() {
-  static const NameList list = {{"open", 1}, {"closed", 2}, {"dropped", 3}};
+  static const NameList list = {{"open", 1}, {"closed", 2}, {"dropped", 3}, {"set aside", 4}};
   return list;
 }
 

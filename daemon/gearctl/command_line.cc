@@ -55,6 +55,15 @@ class CommandLine {
     add(app_, "status", "The server and its tables", Command::kStatus);
     add(app_, "doctor", "Whether this machine has what GEAR needs, and what to do",
         Command::kDoctor);
+    CLI::App* gc = add(app_, "gc", "List the segments that dead servers of this user left in /dev/shm",
+                       Command::kCollect);
+    gc->add_flag("--force", invocation_.force,
+                 "Remove them: what a geard on that socket would adopt is lost");
+    gc->add_option("INSTANCE", invocation_.instances, "Only of these servers, as the list names them")
+        ->type_name("");
+    declare_named(app_, "fsck", "Whether the shared memory of a table keeps its rules", Command::kFsck)
+        ->add_flag("--online", online_, "while the server works: reads the table and changes nothing")
+        ->required();
     CLI::App* table =
         app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);
@@ -84,6 +93,7 @@ class CommandLine {
   // "" or what is wrong with the values.
   std::string finish() {
     if (invocation_.command == Command::kTableSet) return finish_set();
+    if (invocation_.command == Command::kCollect) return finish_gc();
     return invocation_.command == Command::kTableCreate ? finish_create() : "";
   }
 
@@ -110,6 +120,14 @@ class CommandLine {
     }
     const std::optional<Fault> fault = finish_table(&spec);
     return fault ? fault->text : "";
+  }
+
+  std::string finish_gc() {
+    for (const std::string& text : invocation_.instances) {
+      const bool hex = text.find_first_not_of("0123456789abcdef") == std::string::npos;
+      if (text.size() != 16 || !hex) return "gc: \"" + text + "\" is no instance; give 16 hexadecimal digits, as gc lists them";
+    }
+    return "";
   }
 
   std::string finish_set() {
@@ -187,6 +205,7 @@ class CommandLine {
 
   CLI::App app_;
   Invocation invocation_;
+  bool online_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> selectors_;
   std::string new_limiter_;

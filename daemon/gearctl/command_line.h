@@ -12,6 +12,7 @@ namespace gear::daemon {
 enum class Command {
   kStatus,
   kDoctor,
+  kCollect,
   kTableCreate,
   kTableList,
   kTableDescribe,
@@ -19,7 +20,8 @@ enum class Command {
   kTableHandle,
   kTableSet,
   kTableGroups,
-  kTableDropGroup
+  kTableDropGroup,
+  kFsck
 };
 
 // What "table set" changes; at least one of them.
@@ -32,9 +34,11 @@ struct Invocation {
   Command command = Command::kStatus;
   std::string endpoint;  // "" is the default
   bool json = false;
+  bool force = false;                   // gc
+  std::vector<std::string> instances;   // gc: 16 hexadecimal digits each; none: all
   TableSpec spec;                   // create
   TableChange change;               // set
-  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group
+  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group; fsck
   std::vector<std::string> groups;  // drop-group
 };
 

@@ -195,6 +195,10 @@ Json list_tables(gear_client* client) {
     try {
       list["tables"].push_back(summarise_table(open_table(client, name).get()));
     } catch (const Failure& failure) {
+      if (failure.code == GEAR_ECORRUPT) {
+        list["tables"].push_back({{"name", name}, {"state", "set aside"}, {"why", failure.text}});
+        continue;
+      }
       if (failure.code != GEAR_ENOTFOUND && failure.code != GEAR_EDROPPED) throw;
     }
   }
@@ -258,6 +262,10 @@ std::string render_tables(const Json& list) {
       {"TABLE", "STATE", "ITEMS", "CAPACITY", "STEPS", "INSERTS", "SAMPLES", "LANES", "MEMORY"},
       {false, false, true, true, true, true, true, true, true});
   for (const Json& line : list["tables"]) {
+    if (line.contains("why")) {
+      table.add({printable(line["name"].get<std::string>()), "set aside", "-", "-", "-", "-", "-", "-", "-"});
+      continue;
+    }
     table.add({printable(line["name"].get<std::string>()), line["state"].get<std::string>(),
                number(line["items"]), number(line["capacity_items"]), number(line["steps"]),
                number(line["inserts"]), number(line["samples"]), number(line["lanes_open"]),

@@ -28,6 +28,7 @@ struct CommandLine {
   std::string socket_path;
   std::string memory;
   bool no_io_uring = false;
+  bool fresh = false;
   std::string log_level;
   std::string log_format;
 };
@@ -45,6 +46,8 @@ void declare(CLI::App& app, CommandLine* line) {
          "Where tables that do not say go: posix (/dev/shm, default) or memfd (no size limit)")
       ->type_name("posix|memfd");
   app.add_flag("--no-io-uring", line->no_io_uring, "Use epoll even where io_uring is available");
+  app.add_flag("--fresh", line->fresh,
+               "Discard what a geard that was killed left for this socket, instead of adopting it");
   app.add_option("--log-level", line->log_level, "Least level written (default info)")
       ->type_name("debug|info|warning|error");
   app.add_option("--log-format", line->log_format, "Form of a line (default text)")
@@ -81,6 +84,7 @@ bool apply_name(const NameList& list, const std::string& option, const std::stri
 // What the command line says wins over what the file said.
 bool apply(const CommandLine& line, Config* config) {
   if (!line.socket_path.empty()) config->server.socket_path = line.socket_path;
+  if (line.fresh) config->server.fresh = true;
   if (line.no_io_uring) config->server.allow_io_uring = false;
   return apply_name(memory_names(), "--memory", line.memory, &config->server.memory) &&
          apply_name(log_level_names(), "--log-level", line.log_level, &config->log.level) &&

@@ -7,12 +7,23 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef GEAR_CRASH_POINTS
+#include "base/crash_point.h"
+// Stores know where they are written; see base/crash_point.h.
+#define GEAR_STORE_PLACE , const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define GEAR_STORE_DONE ::gear::crash_point(file, line)
+#else
+#define GEAR_STORE_PLACE
+#define GEAR_STORE_DONE
+#endif
+
 namespace gear {
 
 // Release: an observer that sees this value also sees everything this thread wrote before it.
 template <typename T>
-inline void publish(T& word, T value) {
+inline void publish(T& word, T value GEAR_STORE_PLACE) {
   __atomic_store(&word, &value, __ATOMIC_RELEASE);
+  GEAR_STORE_DONE;
 }
 
 // Acquire: what the publisher wrote before the value seen is visible from here on.
@@ -32,8 +43,9 @@ inline T peek(const T& word) {
 }
 
 template <typename T>
-inline void note(T& word, T value) {
+inline void note(T& word, T value GEAR_STORE_PLACE) {
   __atomic_store(&word, &value, __ATOMIC_RELAXED);
+  GEAR_STORE_DONE;
 }
 
 // Copy-then-check readers: orders the reads of a copy before the read of the generation that judges it.
@@ -42,6 +54,10 @@ inline void fence_copy_before_check() { __atomic_thread_fence(__ATOMIC_ACQUIRE);
 // Writers of what copy-then-check readers read: orders the generation seen or changed before the payload stores that
 // follow it.
 inline void fence_generation_before_payload() { __atomic_thread_fence(__ATOMIC_RELEASE); }
+
+// For who adopts the memory of a process that was killed: it sees the stores before this when it sees those after it. A
+// processor stops between two instructions, so only the compiler is held to their order.
+inline void order_for_adopter() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 // Sleep protocols (store mine, then look at yours, on both sides): one of the two sees the other.
 inline void fence_store_before_look() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

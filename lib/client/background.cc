@@ -133,7 +133,7 @@ Status Background::take(int64_t timeout_ns, Batch** batch) {
   }
   int64_t deadline_ns = deadline_after(timeout_ns);
   for (;;) {
-    if (!channel_.table_is_open()) return channel_.health();
+    GEAR_TRY(channel_.health());
     bool popped = pop_ready(batch);
     Status failed = popped ? Status() : std::move(error_);
     if (!failed.ok()) error_ = Status();

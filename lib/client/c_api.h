@@ -59,4 +59,17 @@ inline const Sampler* behind(const gear_sampler* handle) {
   return reinterpret_cast<const Sampler*>(handle);
 }
 
+// Before a writer or sampler is closed: its calls under way, of other threads, end with ECLOSED and are waited for. Errors:
+// EINVAL where another thread closes it, EBUSY when a call did not return in request_timeout_ns: it is not closed then.
+template <typename T>
+Status end_calls_on(T& handle) {
+  if (!handle.begin_close()) return unusable_handle(T::kNoun, false);
+  handle.refuse_calls();
+  handle.end_waits();
+  int64_t patience_ns = handle.table().session().request_timeout_ns();
+  if (handle.await_calls(deadline_after(patience_ns))) return {};
+  handle.cancel_close();
+  return calls_remain(T::kNoun, patience_ns);
+}
+
 }  // namespace gear::client

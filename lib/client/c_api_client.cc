@@ -24,6 +24,7 @@ int gear_connect(const char* endpoint, const gear_connect_options* options, gear
 int gear_close(gear_client* client) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(client)));
+    GEAR_TRY(behind(client)->end_calls());
     delete behind(client);
     return {};
   });
@@ -31,7 +32,8 @@ int gear_close(gear_client* client) {
 
 int gear_get_server_info(gear_client* client, gear_server_info* info) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(info, "gear_get_server_info", "info"));
     GEAR_TRY(check_writable("gear_server_info", info));
     Result<Reply> reply = behind(client)->session().ask(layout::ControlOp::kServerInfo, nullptr, 0);

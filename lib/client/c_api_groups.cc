@@ -24,7 +24,8 @@ Result<layout::GroupRequest> group_request(const Table& table, const char* group
 
 int gear_table_retune(gear_table* table, const gear_rate_limiter* limiter) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(limiter, "gear_table_retune", "limiter"));
     layout::TableRetuneRequest request{
         behind(table)->id(),
@@ -37,7 +38,8 @@ int gear_table_retune(gear_table* table, const gear_rate_limiter* limiter) {
 
 int gear_table_set_version(gear_table* table, uint64_t version) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     layout::TableVersionRequest request{behind(table)->id(), version};
     Status status =
         behind(table)->session().ask(layout::ControlOp::kTableVersion, request).status();
@@ -47,7 +49,8 @@ int gear_table_set_version(gear_table* table, uint64_t version) {
 
 int gear_group_get_stats(gear_table* table, const char* group, gear_group_stats* stats) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(stats, "gear_group_get_stats", "stats"));
     GEAR_TRY(check_writable("gear_group_stats", stats));
     std::string tried = format("group stats of \"%s\"", behind(table)->name());
@@ -73,7 +76,8 @@ int gear_group_get_stats(gear_table* table, const char* group, gear_group_stats*
 
 int gear_group_list(gear_table* table, void (*name)(const char* name, void* user), void* user) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     if (name == nullptr) {
       return error(GEAR_EINVAL, "gear_group_list: name is NULL; give the function to call");
     }
@@ -89,7 +93,8 @@ int gear_group_list(gear_table* table, void (*name)(const char* name, void* user
 
 int gear_group_drop(gear_table* table, const char* group) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     std::string tried = format("drop group of \"%s\"", behind(table)->name());
     Result<layout::GroupRequest> request = group_request(*behind(table), group);
     if (!request.ok()) return within(tried, request.status());

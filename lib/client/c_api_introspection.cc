@@ -7,6 +7,7 @@
 #include "client/c_api.h"
 #include "client/options.h"
 #include "client/text.h"
+#include "table/fsck.h"
 
 using namespace gear;          // NOLINT: this file is the C edge of the namespace
 using namespace gear::client;  // NOLINT
@@ -93,7 +94,8 @@ gear_column_info describe(const layout::ColumnRecord& column) {
 
 int gear_table_describe(const gear_table* table, gear_table_info* info) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(info, "gear_table_describe", "info"));
     return write_struct("gear_table_info", describe(behind(table)->header()), info);
   });
@@ -101,7 +103,8 @@ int gear_table_describe(const gear_table* table, gear_table_info* info) {
 
 int gear_table_column(const gear_table* table, uint32_t index, gear_column_info* column) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(column, "gear_table_column", "column"));
     const Table& of = *behind(table);
     if (index >= of.header().column_count) {
@@ -115,7 +118,8 @@ int gear_table_column(const gear_table* table, uint32_t index, gear_column_info*
 
 int gear_table_column_index(const gear_table* table, const char* name, uint32_t* index) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(name, "gear_table_column_index", "name"));
     GEAR_TRY(need(index, "gear_table_column_index", "index"));
     Result<uint32_t> found = behind(table)->column_index(name);
@@ -127,15 +131,31 @@ int gear_table_column_index(const gear_table* table, const char* name, uint32_t*
 
 int gear_table_get_stats(const gear_table* table, gear_table_stats* stats) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(stats, "gear_table_get_stats", "stats"));
     return write_struct("gear_table_stats", read_stats(behind(table)->header()), stats);
   });
 }
 
+int gear_table_check(const gear_table* table, void (*finding)(const char* text, void* user), void* user) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(table)));
+    if (finding == nullptr) {
+      return error(GEAR_EINVAL, "gear_table_check: finding is NULL; give the function to call");
+    }
+    const layout::TableHeader& header = behind(table)->header();
+    Findings findings = check_directory(&header, behind(table)->directory_bytes(), behind(table)->data_bytes(),
+                                        CheckForm::kOnline);
+    for (const std::string& text : findings.texts) finding(text.c_str(), user);
+    return {};
+  });
+}
+
 int gear_table_list(gear_client* client, void (*name)(const char* name, void* user), void* user) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     if (name == nullptr) {
       return error(GEAR_EINVAL, "gear_table_list: name is NULL; give the function to call");
     }

@@ -29,7 +29,8 @@ Status change_items(const char* tried, gear_table* table, const uint64_t* keys,
 int gear_update_priorities(gear_table* table, const uint64_t* keys, const double* priorities,
                            size_t count, int64_t timeout_ns, gear_items_result* result) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     if (count > 0) {
       GEAR_TRY(need(keys, "gear_update_priorities", "keys"));
       GEAR_TRY(need(priorities, "gear_update_priorities", "priorities"));
@@ -41,7 +42,8 @@ int gear_update_priorities(gear_table* table, const uint64_t* keys, const double
 int gear_delete_items(gear_table* table, const uint64_t* keys, size_t count, int64_t timeout_ns,
                       gear_items_result* result) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     if (count > 0) GEAR_TRY(need(keys, "gear_delete_items", "keys"));
     return change_items("delete", table, keys, nullptr, count, timeout_ns, result);
   });

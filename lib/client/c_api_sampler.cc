@@ -9,7 +9,8 @@ using namespace gear::client;  // NOLINT
 int gear_sampler_open(gear_table* table, const gear_sampler_options* options,
                       gear_sampler** sampler) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(sampler, "gear_sampler_open", "sampler"));
     gear_sampler_options known = GEAR_SAMPLER_OPTIONS_INIT;
     if (options != nullptr) GEAR_TRY(read_struct("gear_sampler_options", options, &known));
@@ -22,7 +23,8 @@ int gear_sampler_open(gear_table* table, const gear_sampler_options* options,
 
 int gear_sample(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns, gear_batch** batch) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(sampler)));
+    Call call(behind(sampler));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(batch, "gear_sample", "batch"));
     return behind(sampler)->sample(rows, timeout_ns, batch);
   });
@@ -31,7 +33,8 @@ int gear_sample(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns, gear_b
 int gear_sample_into(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns,
                      const gear_destination* destinations, size_t count, gear_batch** batch) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(sampler)));
+    Call call(behind(sampler));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(destinations, "gear_sample_into", "destinations"));
     GEAR_TRY(need(batch, "gear_sample_into", "batch"));
     return behind(sampler)->sample_into(rows, timeout_ns, destinations, count, batch);
@@ -40,7 +43,8 @@ int gear_sample_into(gear_sampler* sampler, uint32_t rows, int64_t timeout_ns,
 
 int gear_sampler_begin_epoch(gear_sampler* sampler, uint64_t epoch, uint64_t* rows) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(sampler)));
+    Call call(behind(sampler));
+    GEAR_TRY(call.status());
     uint64_t ignored = 0;
     return behind(sampler)->begin_epoch(epoch, rows != nullptr ? rows : &ignored);
   });
@@ -48,7 +52,8 @@ int gear_sampler_begin_epoch(gear_sampler* sampler, uint64_t epoch, uint64_t* ro
 
 int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stats) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(sampler)));
+    Call call(behind(sampler));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(stats, "gear_sampler_get_stats", "stats"));
     return write_struct("gear_sampler_stats", behind(sampler)->stats(), stats);
   });
@@ -57,6 +62,7 @@ int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stat
 int gear_sampler_close(gear_sampler* sampler) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(sampler)));
+    GEAR_TRY(end_calls_on(*behind(sampler)));
     Sampler* closing = behind(sampler);
     Status status = closing->close();
     closing->table().forget(closing);

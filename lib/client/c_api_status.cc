@@ -69,6 +69,7 @@ const char* gear_status_string(int status) {
     GEAR_STATUS_CASE(GEAR_EUNSUPPORTED);
     GEAR_STATUS_CASE(GEAR_ESYSTEM);
     GEAR_STATUS_CASE(GEAR_EINTERNAL);
+    GEAR_STATUS_CASE(GEAR_ECORRUPT);
     default:
       return "unknown gear_status";
   }

@@ -70,7 +70,8 @@ int gear_table_options_stack(uint64_t capacity, gear_table_options* options) {
 
 int gear_table_create(gear_client* client, const gear_table_options* options, gear_table** table) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(options, "gear_table_create", "options"));
     GEAR_TRY(need(table, "gear_table_create", "table"));
     gear_table_options known;
@@ -81,7 +82,8 @@ int gear_table_create(gear_client* client, const gear_table_options* options, ge
 
 int gear_table_open(gear_client* client, const char* name, gear_table** table) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(table, "gear_table_open", "table"));
     return hand_over(client, Table::open(*behind(client), name), table);
   });
@@ -89,7 +91,8 @@ int gear_table_open(gear_client* client, const char* name, gear_table** table) {
 
 int gear_table_handle(gear_table* table, char handle[GEAR_HANDLE_BYTES + 1]) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(handle, "gear_table_handle", "handle"));
     std::string text = behind(table)->handle_text();
     memcpy(handle, text.c_str(), GEAR_HANDLE_BYTES + 1);
@@ -99,7 +102,8 @@ int gear_table_handle(gear_table* table, char handle[GEAR_HANDLE_BYTES + 1]) {
 
 int gear_table_attach(gear_client* client, const char* handle, gear_table** table) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(handle, "gear_table_attach", "handle"));
     GEAR_TRY(need(table, "gear_table_attach", "table"));
     return hand_over(client, Table::attach(*behind(client), handle), table);
@@ -109,7 +113,7 @@ int gear_table_attach(gear_client* client, const char* handle, gear_table** tabl
 int gear_table_detach(gear_table* table) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(table)));
-    GEAR_TRY(behind(table)->check_unused());
+    GEAR_TRY(behind(table)->end_calls());
     behind(table)->client().forget(behind(table));
     return {};
   });
@@ -117,21 +121,24 @@ int gear_table_detach(gear_table* table) {
 
 int gear_table_close(gear_table* table) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     return behind(table)->close();
   });
 }
 
 int gear_table_reset(gear_table* table) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     return behind(table)->reset();
   });
 }
 
 int gear_table_drop(gear_client* client, const char* name) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(client)));
+    Call call(behind(client));
+    GEAR_TRY(call.status());
     GEAR_TRY(check_name("drop table: name", name));
     layout::TableNameRequest request{};
     memcpy(request.name, name, strlen(name));

@@ -16,7 +16,8 @@ Status need_cells(const gear_cell* cells, size_t cell_count, const char* functio
 
 int gear_writer_open(gear_table* table, const gear_writer_options* options, gear_writer** writer) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(writer, "gear_writer_open", "writer"));
     gear_writer_options known = GEAR_WRITER_OPTIONS_INIT;
     if (options != nullptr) GEAR_TRY(read_struct("gear_writer_options", options, &known));
@@ -31,7 +32,8 @@ int gear_writer_open(gear_table* table, const gear_writer_options* options, gear
 int gear_writer_append(gear_writer* writer, uint32_t lane, const gear_cell* cells,
                        size_t cell_count, int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     GEAR_TRY(need_cells(cells, cell_count, "gear_writer_append"));
     return behind(writer)->append(lane, cells, cell_count, timeout_ns);
   });
@@ -41,7 +43,8 @@ int gear_writer_append_many(gear_writer* writer, uint32_t lane, const gear_cell*
                             size_t cell_count, size_t step_count, int64_t timeout_ns,
                             size_t* accepted) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     GEAR_TRY(need_cells(cells, cell_count, "gear_writer_append_many"));
     GEAR_TRY(need(accepted, "gear_writer_append_many", "accepted"));
     return behind(writer)->append_many(lane, cells, cell_count, step_count, timeout_ns, accepted);
@@ -52,7 +55,8 @@ int gear_writer_append_vector(gear_writer* writer, const gear_vector_step* step,
                               uint32_t* accepted) {
   return guarded([&]() -> Status {
     constexpr const char* kFunction = "gear_writer_append_vector";
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     uint32_t ignored = 0;
     uint32_t& dealt_with = accepted != nullptr ? *accepted : ignored;
     dealt_with = 0;
@@ -68,7 +72,8 @@ int gear_writer_append_vector(gear_writer* writer, const gear_vector_step* step,
 int gear_writer_reserve(gear_writer* writer, uint32_t lane, int64_t timeout_ns, void** cells,
                         size_t cell_count) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     GEAR_TRY(need(cells, "gear_writer_reserve", "cells"));
     return behind(writer)->reserve(lane, timeout_ns, cells, cell_count);
   });
@@ -76,7 +81,8 @@ int gear_writer_reserve(gear_writer* writer, uint32_t lane, int64_t timeout_ns, 
 
 int gear_writer_advance(gear_writer* writer, uint32_t lane, int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     return behind(writer)->advance(lane, timeout_ns);
   });
 }
@@ -84,7 +90,8 @@ int gear_writer_advance(gear_writer* writer, uint32_t lane, int64_t timeout_ns) 
 int gear_writer_episode_cells(gear_writer* writer, uint32_t lane, const gear_cell* cells,
                               size_t cell_count, int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     GEAR_TRY(need_cells(cells, cell_count, "gear_writer_episode_cells"));
     return behind(writer)->give_episode_cells(lane, cells, cell_count, timeout_ns);
   });
@@ -93,7 +100,8 @@ int gear_writer_episode_cells(gear_writer* writer, uint32_t lane, const gear_cel
 int gear_writer_end_episode(gear_writer* writer, uint32_t lane, gear_end end,
                             const gear_cell* cells, size_t cell_count, int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     GEAR_TRY(need_cells(cells, cell_count, "gear_writer_end_episode"));
     return behind(writer)->end_episode(lane, static_cast<uint32_t>(end), cells, cell_count,
                                        timeout_ns);
@@ -103,7 +111,8 @@ int gear_writer_end_episode(gear_writer* writer, uint32_t lane, gear_end end,
 int gear_writer_item(gear_writer* writer, uint32_t lane, uint32_t length, double priority,
                      int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     return behind(writer)->make_item(lane, length, priority, timeout_ns);
   });
 }
@@ -111,7 +120,8 @@ int gear_writer_item(gear_writer* writer, uint32_t lane, uint32_t length, double
 int gear_writer_set_priority(gear_writer* writer, uint32_t lane, const double* priority,
                              int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     return behind(writer)->set_priority(lane, priority, timeout_ns);
   });
 }
@@ -119,7 +129,8 @@ int gear_writer_set_priority(gear_writer* writer, uint32_t lane, const double* p
 int gear_writer_set_version(gear_writer* writer, uint32_t lane, uint64_t version,
                             int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     return behind(writer)->set_version(lane, version, timeout_ns);
   });
 }
@@ -127,14 +138,16 @@ int gear_writer_set_version(gear_writer* writer, uint32_t lane, uint64_t version
 int gear_writer_set_prompt_group(gear_writer* writer, uint32_t lane, uint64_t group, uint32_t size,
                                  int64_t timeout_ns) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     return behind(writer)->set_prompt_group(lane, group, size, timeout_ns);
   });
 }
 
 int gear_writer_flush(gear_writer* writer, int64_t timeout_ns, uint64_t* waiting) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(writer)));
+    Call call(behind(writer));
+    GEAR_TRY(call.status());
     uint64_t ignored = 0;
     return behind(writer)->flush(timeout_ns, waiting != nullptr ? waiting : &ignored);
   });
@@ -143,6 +156,7 @@ int gear_writer_flush(gear_writer* writer, int64_t timeout_ns, uint64_t* waiting
 int gear_writer_close(gear_writer* writer) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(writer)));
+    GEAR_TRY(end_calls_on(*behind(writer)));
     Writer* closing = behind(writer);
     Status status = closing->close();
     // The handle ends in any case: what the server could not be told it learns from the end of the

@@ -38,8 +38,7 @@ Result<std::unique_ptr<Channel>> Channel::adopt(Session& session, Reply reply,
   Result<Mapping> mapping =
       map_segment(purpose, reply.descriptors[0].get(), layout::SegmentKind::kChannel, true);
   if (!mapping.ok()) {
-    static_cast<void>(session.ask(layout::ControlOp::kChannelClose,
-                                  layout::ChannelIdRequest{body.channel_id, 0}));
+    static_cast<void>(session.close_channel(body.channel_id));
     return mapping.status();
   }
   std::unique_ptr<Channel> channel(new Channel(session, body.channel_id, mapping.take(), table));
@@ -48,7 +47,14 @@ Result<std::unique_ptr<Channel>> Channel::adopt(Session& session, Reply reply,
 }
 
 Status Channel::close() {
-  return session_.ask(layout::ControlOp::kChannelClose, layout::ChannelIdRequest{id_, 0}).status();
+  return session_.close_channel(id_);
+}
+
+// The conductor adds to the word too; whoever sleeps on it looks again.
+void Channel::end_waits() {
+  waits_end_.store(true, std::memory_order_relaxed);
+  __atomic_fetch_add(&header_->wake_word, 1, __ATOMIC_RELEASE);
+  futex_wake(&header_->wake_word);
 }
 
 Status table_health(const layout::TableHeader& table) {
@@ -63,6 +69,11 @@ Status table_health(const layout::TableHeader& table) {
       return error(GEAR_EDROPPED,
                    "the table \"%s\" was dropped; detach it, and open or create another",
                    table.name);
+    case layout::TableState::kSetAside:
+      return error(GEAR_ECORRUPT,
+                   "the table \"%s\" contradicted itself when the server was started again, and is set aside; drop it, "
+                   "and create it anew",
+                   table.name);
   }
   return {};
 }
@@ -76,7 +87,10 @@ Status Channel::health() const {
                  "the server takes no more records of this channel (%s); close it and open another",
                  gear_status_string(failure));
   }
-  return session_.gone() ? session_.lost() : Status();
+  if (waits_end_.load(std::memory_order_relaxed) || session_.calls_end()) {
+    return Status(GEAR_ECLOSED, "it is being closed by another thread; open another");
+  }
+  return session_.link() == Session::Link::kLost ? session_.lost() : Status();
 }
 
 // The store of client_sleeps comes before the caller's last look at the rings, on both sides of a
@@ -94,8 +108,9 @@ void Channel::withdraw_sleep() {
   note(header_->client_sleeps, uint32_t{0});
 }
 
-Status Channel::check_server() {
-  return session_.hung_up() ? session_.lost() : Status();
+Status Channel::timed_out() {
+  if (session_.look(0) != Session::Link::kWhole) return session_.lost();
+  return Status(GEAR_ETIMEDOUT, "the time given ran out");
 }
 
 }  // namespace gear::client

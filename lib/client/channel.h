@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,11 +62,19 @@ class Channel {
   // enough.
   void submit(Urgency urgency) {
     submissions_.publish_tail();
-    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency, session_.fence());
+    ring(urgency);
   }
   void ring(Urgency urgency) {
-    ring_conductor(session_.instance(), session_.doorbell_fd(), urgency, session_.fence());
+    if (conductor_needs_bell(session_.instance(), urgency, session_.fence())) session_.ring();
   }
+
+  // Changes when another server serves the instance: what the former one kept to itself, an answer that it owed or what it
+  // was asked to watch, has gone with it. One load, of a line that is hardly ever written.
+  uint64_t server_mark() const { return session_.server_mark(); }
+
+  // Waits end with ECLOSED from here on, the one under way too. Any thread.
+  void end_waits();
+  void accept_waits() { waits_end_.store(false, std::memory_order_relaxed); }
 
   // Whether the table still takes steps and gives draws. The word's observer may conclude that
   // whatever it asks for now is answered, or refused with the same state. One load, of a line that
@@ -77,7 +86,7 @@ class Channel {
   Status health() const;
 
   // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is
-  // no point in waiting on (health, EDISCONNECTED), or ETIMEDOUT. Spins briefly, then sleeps. An answer
+  // no point in waiting on (health), or, at the deadline, ETIMEDOUT, and EDISCONNECTED where the server is away then. Spins briefly, then sleeps. An answer
   // that takes the conductor `work_ns` to make is waited for that much longer before the sleep.
   template <typename Ready>
   Status wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns = 0);
@@ -92,7 +101,7 @@ class Channel {
   bool spin(int64_t deadline_ns, Ready& ready, int64_t work_ns);
   uint32_t announce_sleep();
   void withdraw_sleep();
-  Status check_server();
+  Status timed_out();
 
   Session& session_;
   uint32_t id_;
@@ -102,6 +111,7 @@ class Channel {
   SubmissionProducer submissions_;
   CompletionConsumer completions_;
   int64_t spin_ns_;
+  std::atomic<bool> waits_end_{false};
   std::array<Descriptor, layout::kControlDescriptorsMax> descriptors_;
 };
 
@@ -114,7 +124,7 @@ struct SpinPolicy {
 };
 const SpinPolicy& spin_policy();
 
-// How long a sleep may last before the waiter looks whether the server lives.
+// The longest sleep before a waiter looks whether the server lives.
 inline constexpr int64_t kSleepNs = 100'000'000;
 inline constexpr int kLooksATurn = 32;
 
@@ -146,15 +156,16 @@ Status Channel::wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns) {
     bool done = ready();
     Status state = done ? Status() : health();
     int64_t left_ns = done || !state.ok() ? 0 : left_until(deadline_ns);
-    if (left_ns > 0) futex_wait(&header_->wake_word, seen, std::min(left_ns, kSleepNs));
+    int64_t sleep_ns = std::min({left_ns, kSleepNs, session_.look_after_ns()});
+    if (left_ns > 0) futex_wait(&header_->wake_word, seen, sleep_ns);
     withdraw_sleep();
 
     if (done || ready()) return {};
     // The conductor publishes what it did before it publishes that it will do no more, so after a
     // look at the second the first was complete.
     if (!state.ok()) return state;
-    if (left_ns == 0) return Status(GEAR_ETIMEDOUT, "the time given ran out");
-    GEAR_TRY(check_server());
+    if (left_ns == 0) return timed_out();
+    session_.look(std::min(deadline_ns, deadline_after(kRoundTripNs)));
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kConnectTimeoutNs = 5'000'000'000;
 constexpr int64_t kRequestTimeoutNs = 30'000'000'000;
+constexpr int64_t kReconnectTimeoutNs = 60'000'000'000;
 
 Status check_timeouts(const gear_connect_options& options) {
   if (options.connect_timeout_ns >= 0 && options.request_timeout_ns >= 0) return {};
@@ -41,6 +42,13 @@ Result<Descriptor> reach(const Endpoint& endpoint, EmbeddedLink* embedded, int64
   return connect_abstract(embedded->abstract_name, deadline_ns);
 }
 
+// An embedded server goes with this process.
+Comeback comeback_to(const Endpoint& endpoint, const gear_connect_options& options) {
+  if (endpoint.kind == Endpoint::Kind::kEmbedded || options.reconnect_timeout_ns < 0) return {};
+  int64_t timeout_ns = options.reconnect_timeout_ns != 0 ? options.reconnect_timeout_ns : kReconnectTimeoutNs;
+  return {[endpoint](int64_t deadline_ns) { return reach(endpoint, nullptr, deadline_ns); }, timeout_ns};
+}
+
 }  // namespace
 
 Client::Client(EmbeddedLink embedded, std::unique_ptr<Session> session)
@@ -63,9 +71,32 @@ Result<std::unique_ptr<Client>> Client::connect(const char* text,
   Result<std::unique_ptr<Session>> session = Session::open(
       socket.take(), options.name != nullptr ? options.name : program_invocation_short_name,
       options.request_timeout_ns != 0 ? options.request_timeout_ns : kRequestTimeoutNs,
-      deadline_ns);
+      deadline_ns, comeback_to(endpoint.value(), options));
   if (!session.ok()) return within("connect", session.status());
   return std::unique_ptr<Client>(new Client(std::move(embedded), session.take()));
+}
+
+Status Client::end_calls() {
+  if (!begin_close()) return unusable_handle(kNoun, false);
+  int64_t patience_ns = session_->request_timeout_ns();
+  int64_t deadline_ns = deadline_after(patience_ns);
+  refuse_calls();
+  session_->end_calls();
+  auto refuse_tables = [this] {
+    std::lock_guard lock(mutex_);
+    for (auto& table : tables_) table->refuse_all_calls();
+  };
+  refuse_tables();
+  bool returned = await_calls(deadline_ns);
+  if (returned) {
+    refuse_tables();  // those that the last calls opened; none follow
+    returned = std::all_of(tables_.begin(), tables_.end(), [deadline_ns](auto& table) {
+      return table->await_all_calls(deadline_ns);
+    });
+  }
+  if (returned) return {};
+  cancel_close();
+  return calls_remain(kNoun, patience_ns);
 }
 
 Table* Client::keep(std::unique_ptr<Table> table) {

@@ -15,12 +15,12 @@ namespace gear::client {
 
 class Table;
 
-// Any thread; closing needs that no other thread is in a call on it. Owns its tables, which own
-// their writers and samplers.
+// Any thread. Owns its tables, which own their writers and samplers.
 class Client final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x746e65696c437247u;
   static constexpr const char* kNoun = "client";
+  static constexpr bool kShared = true;  // calls of several threads at once
 
   // `endpoint` as in gear_connect; options of this library's version.
   static Result<std::unique_ptr<Client>> connect(const char* endpoint,
@@ -31,6 +31,10 @@ class Client final : public Handle {
 
   Table* keep(std::unique_ptr<Table> table);
   void forget(Table* table);
+
+  // Before it is closed: no further call begins on it or on what was opened through it; those under way end with ECLOSED
+  // and are waited for. Errors: EINVAL where another thread closes it, EBUSY as end_calls_on.
+  Status end_calls();
 
  private:
   Client(EmbeddedLink embedded, std::unique_ptr<Session> session);

@@ -82,6 +82,7 @@ class DirectSource final : public RowSource {
   std::unique_ptr<DistinctPicks> distinct_;  // nullptr: an item may come twice in a batch
   uint64_t redrawn_ = 0;
   uint64_t watching_ = 0;  // items that the conductor was asked to tell of; 0: nothing asked
+  uint64_t watching_mark_ = 0;  // of the server that was asked
 };
 
 Status DirectSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
@@ -124,17 +125,20 @@ Status DirectSource::wait_for_items(Patience& patience) {
   if (patience.ended()) return timed_out();
   uint64_t wanted = items_wanted();
   take_notices();
-  if (watching_ != wanted && channel_.submissions().has_room(1)) {
+  uint64_t mark = channel_.server_mark();
+  // A server that took over may not know what the one before was asked.
+  if ((watching_ != wanted || mark != watching_mark_) && channel_.submissions().has_room(1)) {
     layout::SubmissionRecord record{};
     record.op = static_cast<uint32_t>(SubmissionOp::kWatch);
     record.argument = wanted;
     channel_.submissions().push(record);
     watching_ = wanted;
+    watching_mark_ = mark;
   }
   channel_.submit(Urgency::kAnswer);
   Status status = channel_.wait_until(patience.deadline_ns(), [&] {
     take_notices();
-    return watching_ == 0 || items() >= wanted;
+    return watching_ == 0 || items() >= wanted || channel_.server_mark() != mark;
   });
   return status.code() == GEAR_ETIMEDOUT ? timed_out() : status;
 }

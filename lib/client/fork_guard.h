@@ -6,8 +6,14 @@
 // death from the server.
 #pragma once
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
+#include <utility>
+
+#include "shm/descriptor.h"
 
 namespace gear::client {
 
@@ -26,5 +32,38 @@ void watch_forks();
 // A descriptor that a forked child closes. Any thread.
 void close_in_child(int fd);
 void keep_in_child(int fd);  // undoes close_in_child, before the descriptor is closed
+
+// A descriptor that is closed in forked children too. Not thread safe, but for get.
+class PrivateDescriptor {
+ public:
+  PrivateDescriptor() = default;
+  explicit PrivateDescriptor(Descriptor fd) : fd_(std::move(fd)) {
+    if (fd_.valid()) close_in_child(fd_.get());
+  }
+  PrivateDescriptor(PrivateDescriptor&&) noexcept = default;
+  PrivateDescriptor& operator=(PrivateDescriptor&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::move(other.fd_);
+    }
+    return *this;
+  }
+  ~PrivateDescriptor() { reset(); }
+
+  int get() const { return fd_.get(); }
+  bool valid() const { return fd_.valid(); }
+  void reset() {
+    if (fd_.valid()) keep_in_child(fd_.get());
+    fd_.reset();
+  }
+  // From here on this number is the other's open file. Atomic: a thread that uses the number meanwhile meets the one
+  // or the other, never a number that is closed or somebody else's. False when the system refuses.
+  bool become(const PrivateDescriptor& other) {
+    return dup3(other.get(), fd_.get(), O_CLOEXEC) == fd_.get();
+  }
+
+ private:
+  Descriptor fd_;
+};
 
 }  // namespace gear::client

@@ -34,7 +34,9 @@ Items::Turn::Turn(Items& items, int64_t deadline_ns) : items_(items) {
   std::unique_lock lock(items_.mutex_);
   // steady_clock is CLOCK_MONOTONIC, that of our deadlines.
   std::chrono::steady_clock::time_point end{std::chrono::nanoseconds(deadline_ns)};
-  taken_ = items_.turn_ended_.wait_until(lock, end, [this] { return !items_.busy_; });
+  items_.turn_ended_.wait_until(lock, end, [this] { return !items_.busy_ || items_.ended_; });
+  ended_ = items_.ended_;
+  taken_ = !items_.busy_ && !ended_;
   if (taken_) items_.busy_ = true;
 }
 
@@ -47,17 +49,36 @@ Items::Turn::~Turn() {
   items_.turn_ended_.notify_one();
 }
 
+void Items::end_calls() {
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  if (channel_ != nullptr) channel_->end_waits();
+  turn_ended_.notify_all();
+}
+
+void Items::accept_calls() {
+  std::lock_guard lock(mutex_);
+  ended_ = false;
+  if (channel_ != nullptr) channel_->accept_waits();
+}
+
 Status Items::change(const uint64_t* keys, const double* priorities, size_t count,
                      int64_t timeout_ns, gear_items_result* result) {
   *result = GEAR_ITEMS_RESULT_INIT;
   if (count == 0) return {};
   int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
   Turn turn(*this, deadline_ns);
+  if (turn.ended()) {
+    return Status(GEAR_ECLOSED, "the table handle is being closed by another thread; open another");
+  }
   if (!turn.taken()) {
     return Status(GEAR_ETIMEDOUT,
                   "another call on this table handle is not done; raise timeout_ns");
   }
   Status status = change_in_turn(keys, priorities, count, deadline_ns, result);
+  if (status.code() == GEAR_EDISCONNECTED) {
+    return Status(GEAR_EDISCONNECTED, status.text() + " (some items may be changed, or will be; ask again)");
+  }
   if (status.code() != GEAR_ETIMEDOUT) return status;
   return error(GEAR_ETIMEDOUT,
                "the server did not answer in %s, some items may be changed; ask again, or raise "
@@ -69,19 +90,32 @@ Status Items::change_in_turn(const uint64_t* keys, const double* priorities, siz
                              int64_t deadline_ns, gear_items_result* result) {
   GEAR_TRY(table_health(table_.header()));
   GEAR_TRY(open_channel());
-  GEAR_TRY(discard_counts(deadline_ns));
-  GEAR_TRY(push_all(keys, priorities, count, deadline_ns));
-  GEAR_TRY(push_answer(deadline_ns));
-
   layout::ResultRecord found{};
-  int64_t work_ns = spin_policy().longest_ns > 0
-                        ? std::min(static_cast<int64_t>(count) * kNsARecord, kWorkNsMost)
-                        : 0;
-  GEAR_TRY(channel_->wait_until(deadline_ns, [&] { return take_result(&found); }, work_ns));
+  // A server that takes over has the records, but not what the one before had counted: it is all asked again.
+  for (bool whole = false; !whole;) {
+    GEAR_TRY(ask_once(keys, priorities, count, deadline_ns, &found, &whole));
+  }
   result->updated = found.updated;
   result->stale = found.stale;
   result->unknown = found.unknown;
   result->rejected = found.rejected;
+  return {};
+}
+
+// *whole: one server counted all of it.
+Status Items::ask_once(const uint64_t* keys, const double* priorities, size_t count,
+                       int64_t deadline_ns, layout::ResultRecord* found, bool* whole) {
+  uint64_t mark = channel_->server_mark();
+  GEAR_TRY(discard_counts(deadline_ns));
+  GEAR_TRY(push_all(keys, priorities, count, deadline_ns));
+  GEAR_TRY(push_answer(deadline_ns));
+  int64_t work_ns = spin_policy().longest_ns > 0
+                        ? std::min(static_cast<int64_t>(count) * kNsARecord, kWorkNsMost)
+                        : 0;
+  auto another = [&] { return channel_->server_mark() != mark; };
+  GEAR_TRY(channel_->wait_until(
+      deadline_ns, [&] { return take_result(found) || another(); }, work_ns));
+  *whole = !another();
   return {};
 }
 
@@ -92,7 +126,9 @@ Status Items::open_channel() {
       Channel::open(table_.session(), layout::ControlOp::kItemsOpen, request, "open items channel",
                     &table_.header());
   if (!opened.ok()) return opened.status();
+  std::lock_guard lock(mutex_);
   channel_ = opened.take();
+  if (ended_) channel_->end_waits();
   return {};
 }
 

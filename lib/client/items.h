@@ -29,6 +29,9 @@ class Items {
   // EDROPPED, EDISCONNECTED, EPROTOCOL, and those of opening the channel.
   Status change(const uint64_t* keys, const double* priorities, size_t count, int64_t timeout_ns,
                 gear_items_result* result);
+  // Calls end with ECLOSED from here on, those under way too.
+  void end_calls();
+  void accept_calls();
 
  private:
   // The right to use the channel, held by one call at a time.
@@ -37,14 +40,18 @@ class Items {
     Turn(Items& items, int64_t deadline_ns);
     ~Turn();
     bool taken() const { return taken_; }
+    bool ended() const { return ended_; }
 
    private:
     Items& items_;
     bool taken_;
+    bool ended_;
   };
 
   Status change_in_turn(const uint64_t* keys, const double* priorities, size_t count,
                         int64_t deadline_ns, gear_items_result* result);
+  Status ask_once(const uint64_t* keys, const double* priorities, size_t count, int64_t deadline_ns,
+                  layout::ResultRecord* found, bool* whole);
   Status open_channel();
   void push_updates(const uint64_t* keys, const double* priorities, size_t count);
   Status push_all(const uint64_t* keys, const double* priorities, size_t count,
@@ -56,9 +63,10 @@ class Items {
   bool take_result(layout::ResultRecord* result);
 
   Table& table_;
-  std::mutex mutex_;  // guards busy_
+  std::mutex mutex_;  // guards busy_ and ended_, and channel_ from being made while it is looked at
   std::condition_variable turn_ended_;
   bool busy_ = false;
+  bool ended_ = false;
 
   // Of the call whose turn it is.
   std::unique_ptr<Channel> channel_;

@@ -13,6 +13,9 @@ using layout::DrawRecord;
 using layout::SubmissionOp;
 using layout::SubmissionRecord;
 
+// How long the conductor may take to tell whether it took a record that it must have seen by now.
+constexpr int64_t kVerdictNs = 1'000'000'000;
+
 SubmissionRecord record_of(SubmissionOp op, uint64_t argument, uint64_t count) {
   SubmissionRecord record{};
   record.op = static_cast<uint32_t>(op);
@@ -43,7 +46,10 @@ class LeasedSource final : public RowSource {
   Status obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns, uint32_t* ready);
   Status demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once);
   void withdraw();
-  Status take(Batch& batch, uint32_t count, int64_t deadline_ns);
+  Status take(Batch& batch, uint32_t count, int64_t deadline_ns, bool* taken);
+  Status ask_whether_taken(uint64_t first, uint32_t count, bool* taken);
+  bool revoked(uint64_t draw) const { return observe(channel_.header().draws_revoked) > draw; }
+  void skip_revoked();
   void read_draws(Batch& batch, uint32_t count);
   Status replace_moved(Batch& batch, int64_t deadline_ns);
   bool all_there_is() const;
@@ -64,18 +70,24 @@ class LeasedSource final : public RowSource {
 Status LeasedSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
   if (!channel_.table_is_open()) return channel_.health();
   uint32_t rows_min = plan_.rows_min != 0 ? std::min(plan_.rows_min, rows) : rows;
+  const int64_t deadline_ns = deadline_after(std::max<int64_t>(timeout_ns, 0));
+  int64_t take_by_ns = 0;
   uint32_t ready = 0;
-  GEAR_TRY(obtain(rows, rows_min, timeout_ns, &ready));
-
-  batch.population = peek(table_.header->counters.items);
+  uint32_t moved = 0;
   batch.leases.run_count = 0;
-  batch.set_rows(ready);
-  read_draws(batch, ready);
-  uint32_t moved = gather_rows(table_, plan_.windows, scratch_.items.data(), batch.anchors, ready,
-                               0, batch.windows.data(), scratch_.outcomes.data());
-  int64_t deadline_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
-  GEAR_TRY(take(batch, ready, deadline_ns));
-  if (moved > 0) GEAR_TRY(replace_moved(batch, deadline_ns));
+  for (bool taken = false; !taken;) {
+    GEAR_TRY(obtain(rows, rows_min, timeout_ns, &ready));
+    batch.population = peek(table_.header->counters.items);
+    batch.set_rows(ready);
+    read_draws(batch, ready);
+    moved = gather_rows(table_, plan_.windows, scratch_.items.data(), batch.anchors, ready, 0,
+                        batch.windows.data(), scratch_.outcomes.data());
+    take_by_ns = deadline_after(std::max(timeout_ns, kRoundTripNs));
+    GEAR_TRY(take(batch, ready, take_by_ns, &taken));
+    // Revoked meanwhile, and nothing of the batch is taken: from the start, with what is left of the time.
+    if (!taken && timeout_ns > 0) timeout_ns = std::max<int64_t>(left_until(deadline_ns), 0);
+  }
+  if (moved > 0) GEAR_TRY(replace_moved(batch, take_by_ns));
   // Fewer than were demanded: what comes now is for nobody.
   if (ready < rows) withdraw();
   return {};
@@ -84,6 +96,7 @@ Status LeasedSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
 // Waits until `rows` draws are posted, or, once the time ends, `rows_min`.
 Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns, uint32_t* ready) {
   CompletionConsumer& draws = channel_.completions();
+  skip_revoked();
   *ready = rows;
   if (draws.available() >= rows) return {};
   bool ask_once = timeout_ns <= 0;
@@ -92,10 +105,17 @@ Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns
 
   int64_t deadline_ns = deadline_after(ask_once ? kRoundTripNs : timeout_ns);
   Status status = demand(rows, rows_min, deadline_ns, ask_once);
+  // With them went the demand.
+  while (status.ok() && revoked(draws.head())) {
+    skip_revoked();
+    status = demand(rows, rows_min, deadline_ns, ask_once);
+  }
   uint64_t available = draws.available();
   if (available >= rows) return {};
   bool over = status.ok() || status.code() == GEAR_ETIMEDOUT;
-  if (over && (available >= rows_min || all_there_is())) {
+  // What is posted is leased, whether the server is there or not.
+  bool enough = over || status.code() == GEAR_EDISCONNECTED;
+  if (enough && (available >= rows_min || all_there_is())) {
     *ready = static_cast<uint32_t>(available);
     return {};
   }
@@ -107,13 +127,20 @@ Status LeasedSource::obtain(uint32_t rows, uint32_t rows_min, int64_t timeout_ns
 Status LeasedSource::demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once) {
   CompletionConsumer& draws = channel_.completions();
   SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head() + rows, rows_min);
-  GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
-  return channel_.wait_until(deadline_ns, [&] {
-    // The head is looked at first: the conductor publishes what it posted before the head that
-    // tells it has looked.
-    bool looked = ask_once && line_->waiting() == 0;
-    return draws.available() >= rows || all_there_is() || looked;
-  });
+  for (;;) {
+    uint64_t mark = channel_.server_mark();
+    bool met = false;
+    GEAR_TRY(line_->push(record, Urgency::kAnswer, deadline_ns));
+    GEAR_TRY(channel_.wait_until(deadline_ns, [&] {
+      // The head is looked at first: the conductor publishes what it posted before the head that
+      // tells it has looked.
+      bool looked = ask_once && line_->waiting() == 0;
+      met = draws.available() >= rows || all_there_is() || looked || revoked(draws.head());
+      return met || channel_.server_mark() != mark;
+    }));
+    // Else a server took over, which may not know the demand. Asked twice it is the same demand.
+    if (met) return {};
+  }
 }
 
 // Unique draws: what is posted is all that can be drawn.
@@ -142,30 +169,67 @@ void LeasedSource::withdraw() {
   SubmissionRecord record = record_of(SubmissionOp::kDemand, draws.head(), 0);
   if (!line_->push(record, Urgency::kAnswer, deadline_ns).ok()) return;
   Status seen = channel_.wait_until(deadline_ns, [&] { return line_->waiting() == 0; });
+  skip_revoked();
   uint64_t posted = draws.available();
   if (plan_.prefetch > 0 || posted == 0) return;
   // Also when it was not seen in time: others wait for these items.
-  if (!line_->push(record_of(SubmissionOp::kReturn, 0, posted), Urgency::kAnswer, deadline_ns)
+  if (!line_->push(record_of(SubmissionOp::kReturn, draws.head(), posted), Urgency::kAnswer, deadline_ns)
            .ok()) {
     return;
   }
   draws.take(posted);
 }
 
+// Draws that the conductor took back because they were not taken in time: nobody here may have them.
+void LeasedSource::skip_revoked() {
+  CompletionConsumer& draws = channel_.completions();
+  uint64_t end = observe(channel_.header().draws_revoked);
+  if (end > draws.head()) draws.take(end - draws.head());
+}
+
 // The first `count` draws are the batch's: from here on they count as sampled, and their leases
-// run.
-Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns) {
+// run. *taken is false when they were revoked before; then none of them is.
+Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns, bool* taken) {
   CompletionConsumer& draws = channel_.completions();
   uint64_t first = draws.head();
   bool more_ready = draws.available() >= 2 * uint64_t{count};
+  *taken = false;
+  if (revoked(first)) return {};
   // Before the conductor's own clock is read, so this end never takes a lease for longer than it
   // is.
   batch.leases.drawn_ns = now_ns();
   // Writers that the limiter holds back may wait for this, and so does this end for draws ahead.
-  GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, 0, count),
+  GEAR_TRY(line_->push(record_of(SubmissionOp::kTake, first, count),
                        more_ready ? Urgency::kCommit : Urgency::kAnswer, deadline_ns));
-  batch.leases.runs[batch.leases.run_count++] = {first, count};
+  // Either this look sees that the conductor revokes them, or the conductor sees the record before it does.
+  fence_store_before_look();
+  *taken = true;
+  if (revoked(first)) GEAR_TRY(ask_whether_taken(first, count, taken));
+  if (!*taken) return {};
+  LeaseRun* last = batch.leases.run_count > 0 ? &batch.leases.runs[batch.leases.run_count - 1] : nullptr;
+  if (last != nullptr && last->first + last->count == first) {
+    last->count += count;
+  } else {
+    batch.leases.runs[batch.leases.run_count++] = {first, count};
+  }
   draws.take(count);
+  return {};
+}
+
+// The record and the conductor's decision to revoke crossed: it tells which was first.
+Status LeasedSource::ask_whether_taken(uint64_t first, uint32_t count, bool* taken) {
+  line_->submit(Urgency::kAnswer);
+  Status seen = channel_.wait_until(deadline_after(kVerdictNs), [&] { return line_->waiting() == 0; });
+  if (!seen.ok()) {
+    // Nobody will have them, so they come back as if rejected.
+    LeaseHold hold{};
+    hold.runs[hold.run_count++] = {first, count};
+    hold.drawn_ns = now_ns();
+    channel_.completions().take(count);
+    static_cast<void>(line_->end(hold, line_->acknowledges() ? LeaseEnd::kRejected : LeaseEnd::kReleased));
+    return seen;
+  }
+  *taken = observe(channel_.header().takes_void) <= first;
   return {};
 }
 
@@ -222,7 +286,9 @@ Status LeasedSource::replace_moved(Batch& batch, int64_t deadline_ns) {
         scratch_.outcomes[row] =
             gather_row(table_, plan_.windows, item, batch.anchors[row], row, batch.windows.data());
         if (repeated(batch, row)) scratch_.outcomes[row] = GatherOutcome::kMoved;
-        status = take(batch, 1, deadline_ns);
+        bool taken = false;
+        status = take(batch, 1, deadline_ns, &taken);
+        if (!taken) scratch_.outcomes[row] = GatherOutcome::kMoved;
       }
       if (!status.ok()) {
         static_cast<void>(line_->end(batch.leases, line_->acknowledges() ? LeaseEnd::kRejected

@@ -89,6 +89,11 @@ Status LeaseLine::push(const SubmissionRecord& record, Urgency urgency, int64_t 
   }
 }
 
+void LeaseLine::submit(Urgency urgency) {
+  std::lock_guard lock(mutex_);
+  channel_->submit(urgency);
+}
+
 void LeaseLine::close() {
   std::lock_guard lock(mutex_);
   channel_ = nullptr;

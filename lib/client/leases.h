@@ -38,6 +38,8 @@ class LeaseLine {
   // The sampler's thread. Waits for room in the ring up to the deadline.
   Status push(const layout::SubmissionRecord& record, Urgency urgency, int64_t deadline_ns);
   bool has_room();
+  // Somebody waits for what was pushed before.
+  void submit(Urgency urgency);
   // Records that the conductor has not taken yet.
   uint64_t waiting();
   // The channel goes; leases that batches still hold go with it.

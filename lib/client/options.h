@@ -26,6 +26,8 @@ Status check_struct_out(const char* what, uint32_t given_bytes, size_t first_byt
 template <typename T>
 inline constexpr size_t kFirstBytes = sizeof(T);
 template <>
+inline constexpr size_t kFirstBytes<gear_connect_options> = offsetof(gear_connect_options, reconnect_timeout_ns);
+template <>
 inline constexpr size_t kFirstBytes<gear_table_options> = offsetof(gear_table_options, selectors);
 template <>
 inline constexpr size_t kFirstBytes<gear_writer_options> = offsetof(gear_writer_options, lane_names);

@@ -21,6 +21,7 @@ class Sampler final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x72656c706d615347u;
   static constexpr const char* kNoun = "sampler";
+  static constexpr bool kShared = false;  // calls of several threads at once
 
   // Options of this library's version. Errors: as gear_sampler_open.
   static Result<std::unique_ptr<Sampler>> open(Table& table, const gear_sampler_options& options);
@@ -39,6 +40,8 @@ class Sampler final : public Handle {
   Status begin_epoch(uint64_t epoch, uint64_t* rows);
   gear_sampler_stats stats() const;
   Status close();
+  // Any thread: waits of calls end with ECLOSED.
+  void end_waits() { channel_->end_waits(); }
 
  private:
   Sampler(Table& table, std::unique_ptr<SamplerPlan> plan, std::unique_ptr<Channel> channel);

@@ -144,6 +144,44 @@ void Table::forget(Sampler* sampler) {
   forget_in(mutex_, samplers_, sampler);
 }
 
+Status Table::end_calls() {
+  if (!begin_close()) return unusable_handle(kNoun, false);
+  int64_t patience_ns = session().request_timeout_ns();
+  Status status = check_unused();
+  if (status.ok()) {
+    refuse_calls();
+    items_.end_calls();
+    // Nothing was opened on it meanwhile, or it stays.
+    status = await_calls(deadline_after(patience_ns)) ? check_unused() : calls_remain(kNoun, patience_ns);
+  }
+  if (status.ok()) return {};
+  items_.accept_calls();
+  accept_calls();
+  cancel_close();
+  return status;
+}
+
+void Table::refuse_all_calls() {
+  refuse_calls();
+  items_.end_calls();
+  std::lock_guard lock(mutex_);
+  auto refuse = [](auto& one) {
+    one->refuse_calls();
+    one->end_waits();
+  };
+  for (auto& writer : writers_) refuse(writer);
+  for (auto& sampler : samplers_) refuse(sampler);
+}
+
+bool Table::await_all_calls(int64_t deadline_ns) {
+  if (!await_calls(deadline_ns)) return false;
+  // What was opened by the last of those calls; none follows.
+  refuse_all_calls();
+  auto returned = [deadline_ns](auto& one) { return one->await_calls(deadline_ns); };
+  return std::all_of(writers_.begin(), writers_.end(), returned) &&
+         std::all_of(samplers_.begin(), samplers_.end(), returned);
+}
+
 Status Table::check_unused() {
   std::lock_guard lock(mutex_);
   if (writers_.empty() && samplers_.empty()) return {};

@@ -23,6 +23,7 @@ class Table final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x656c626174437247u;
   static constexpr const char* kNoun = "table";
+  static constexpr bool kShared = true;  // calls of several threads at once
 
   // The three ways to a table. Errors: as the functions of gear.h.
   static Result<std::unique_ptr<Table>> create(Client& client, const gear_table_options& options);
@@ -38,6 +39,9 @@ class Table final : public Handle {
   Session& session() const { return client_.session(); }
   const TableView& view() const { return view_; }
   const layout::TableHeader& header() const { return *view_.header; }
+  // As mapped.
+  uint64_t directory_bytes() const { return directory_.size(); }
+  uint64_t data_bytes() const { return data_.size(); }
   const char* name() const { return view_.header->name; }
   uint64_t id() const { return view_.header->table_id; }
   Items& items() { return items_; }
@@ -49,13 +53,19 @@ class Table final : public Handle {
   Sampler* keep(std::unique_ptr<Sampler> sampler);
   void forget(Writer* writer);
   void forget(Sampler* sampler);
-  // ESTATE while writers or samplers are open.
-  Status check_unused();
+  // Before it is detached: calls under way are waited for, those on items end with ECLOSED. Errors: ESTATE while writers
+  // or samplers are open; EINVAL, EBUSY as end_calls_on.
+  Status end_calls();
+  // For the end of its client: no further call on it or on its writers and samplers begins, waits end.
+  void refuse_all_calls();
+  // After that: the calls under way have returned. False at the deadline.
+  bool await_all_calls(int64_t deadline_ns);
 
  private:
   Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply);
   static Result<std::unique_ptr<Table>> map(Client& client, const std::string& purpose,
                                             Reply reply);
+  Status check_unused();
   Status ask_about(layout::ControlOp op, const char* what) const;
 
   Client& client_;

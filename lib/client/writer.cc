@@ -246,17 +246,22 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
   WriterLane& lane = lanes_[grant.lane];
   switch (static_cast<CompletionType>(grant.type)) {
     case CompletionType::kBlock:
+      // A server that took over cannot know which grants were read, and tells of them again.
+      if (grant.start_row < lane.rows_granted) return;
       broken_ = broken_ || lane.blocks.full() || lane.blocks_wanted == 0 ||
-                grant.block >= header.block_count;
+                grant.block >= header.block_count || grant.start_row != lane.rows_granted;
       if (broken_) return;
       lane.blocks.push(grant.block);
+      lane.rows_granted += block_steps_;
       --lane.blocks_wanted;
       lane.nothing_to_evict = false;
       return;
     case CompletionType::kEpisode:
+      if (grant.start_row < lane.episodes_granted) return;
       broken_ = broken_ || lane.episodes.full() || lane.episodes_wanted == 0 ||
-                grant.block >= header.episode_slots;
+                grant.block >= header.episode_slots || grant.start_row != lane.episodes_granted;
       if (broken_) return;
+      ++lane.episodes_granted;
       lane.episodes.push(grant.block);
       --lane.episodes_wanted;
       return;

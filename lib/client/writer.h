@@ -27,6 +27,7 @@ class Writer final : public Handle {
  public:
   static constexpr uint64_t kMagic = 0x7265746972574772u;
   static constexpr const char* kNoun = "writer";
+  static constexpr bool kShared = false;  // calls of several threads at once
 
   // Options of this library's version, lanes at least 1. Errors: as gear_writer_open.
   static Result<std::unique_ptr<Writer>> open(Table& table, const gear_writer_options& options);
@@ -54,6 +55,8 @@ class Writer final : public Handle {
 
   Status flush(int64_t timeout_ns, uint64_t* waiting);
   Status close();
+  // Any thread: waits of calls end with ECLOSED.
+  void end_waits() { channel_->end_waits(); }
 
  private:
   // One column of a vector step, as append_vector reads it.

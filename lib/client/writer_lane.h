@@ -32,12 +32,14 @@ class GrantQueue {
 struct WriterLane {
   GrantQueue<32> blocks;
   uint32_t blocks_wanted = 0;  // asked for, not granted yet
+  uint64_t rows_granted = 0;   // of all blocks so far; the next block's first row
   uint32_t position = 0;
   bool nothing_to_evict = false;  // what the conductor said last about the blocks wanted
 
   GrantQueue<4>
       episodes;  // slots for per-episode cells; the front is of the current or coming episode
   uint32_t episodes_wanted = 0;
+  uint64_t episodes_granted = 0;
   bool cells_given = false;
 
   uint64_t rows = 0;  // filled so far, final observations too

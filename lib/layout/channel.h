@@ -34,6 +34,13 @@ struct ChannelHeader {
                              // more, because nothing else can be drawn; before completion_tail
   // Conductor writes (release): completion records [.., tail) are whole.
   alignas(kContentionBytes) uint64_t completion_tail;
+  // Sampler; conductor writes (release). Draws below draws_revoked that were not taken are void, or about to be: the client
+  // skips them and demands anew. The conductor stores the word, fences, takes the records that are in the ring, and only
+  // then takes the draws back. A client publishes its kTake, fences, and looks: it sees the word as it was, then the
+  // conductor sees the record in time; or it sees that the draws are revoked, waits until the record is taken, and finds
+  // in takes_void whether it came too late: a kTake of draws that begin below takes_void, looked at then, counted nothing.
+  uint64_t draws_revoked;
+  uint64_t takes_void;  // before submission_head
   // Client writes (release): completion records [.., head) are copied out.
   alignas(kContentionBytes) uint64_t completion_head;
   // Client writes 1 before it sleeps on wake_word, 0 after. The conductor looks, after a full fence, whenever it changed
@@ -60,8 +67,9 @@ enum class SubmissionOp : uint32_t {
   // Sampler. Positions are those of the completion ring.
   kDemand = 16,       // argument: the client waits for completion records up to this position; count: the least
                       // that it takes once it gives up
-  kTake = 17,         // count more drawn items were handed to the caller: now they count as sampled
-  kReturn = 18,       // count more drawn items go back to the table, uncounted
+  kTake = 17,         // argument: first draw, count: draws handed to the caller, which count as sampled now; all, or none
+                      // when the first is revoked
+  kReturn = 18,       // argument: first draw, count: draws that go back to the table, uncounted
   kRelease = 19,      // argument: first lease, count: leases that end
   kWatch = 20,        // direct: wake me when the table has `argument` items
   kReject = 21,       // group: as kRelease, but the items are to be delivered again
@@ -93,8 +101,10 @@ struct UpdateRecord {
 static_assert(sizeof(UpdateRecord) == sizeof(SubmissionRecord));
 
 enum class CompletionType : uint32_t {
+  // These two come in the order of start_row, without gaps. One below it that comes once more, after a restart of the server,
+  // is known already.
   kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill
-  kEpisode = 2,  // writer: lane, block = episode slot
+  kEpisode = 2,  // writer: lane, block = episode slot, its generation; start_row: slots that the lane was granted before
   kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, the request stands
   kItem = 4,     // sampler: one drawn item; its lease is the record's position in the ring
   kResult = 5,   // items: argument = ticket, and the counts

@@ -49,10 +49,12 @@ static_assert(sizeof(ControlHeader) == 24);
 
 // A client whose server died greets the next one of the same instance with the session that it had: `session` and `token`
 // of the first HelloReply. Resumed, it keeps its channels, mappings and leases; only the socket and the doorbell are new.
-// ENOTFOUND when the server does not know the session (any more).
+// ENOTFOUND when the server does not know the session (any more), EPERM when token or process are another's.
+// Behind the struct of a returning client come `channels` ids, u32 each: the channels that it has. Others of its session
+// are of requests whose reply it never saw, or that it closed meanwhile; the server closes them, as kChannelClose does.
 struct HelloRequest {
   uint32_t layout_version;
-  uint32_t reserved;
+  uint32_t channels;  // 0 with session 0
   uint64_t fingerprint;
   char name[64];
   uint64_t session;   // 0: a new one

@@ -19,7 +19,8 @@ inline constexpr uint32_t kNamedSelectorsMax = 4;
 inline constexpr uint32_t kIndexesMax = 4 + kNamedSelectorsMax;  // sampler, remover, largest, smallest, and the named ones
 inline constexpr uint32_t kSelectorNameBytesMax = 31;
 
-enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3 };
+// kSetAside: the server that adopted it found it contradicting itself. Nobody changes it any more; it can only be dropped.
+enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3, kSetAside = 4 };
 
 // One selector's memory within the directory; see layout/index.h.
 struct IndexRecord {
@@ -79,25 +80,39 @@ enum class IntentOp : uint32_t {
   kDraw = 4,    // draw `slot` as lease `number`
   kTake = 5,    // count lease `number` as sampled
   kReturn = 6,  // take lease `number` back, uncounted
-  kPrompt = 7,  // show all members of prompt group `number`
-  kReset = 8
+  kReset = 8,   // from epoch `number` to the next
+  kGrantBlock = 9,    // grant block `slot` to lane; `number`: LaneRecord::wants after it
+  kGrantEpisode = 10, // as kGrantBlock, an episode slot
+  kCells = 11,  // the cells of episode `slot` are given
+  kRelease = 12 // lease `number` of a consumer group is acknowledged; `steps`: acknowledged as it was. kTake in a group:
+                // `steps` and `episodes` are delivered and redelivered as they were
 };
 struct IntentRecord {
   uint32_t op;  // IntentOp; written last, and 0 first when the step is done
   uint32_t channel;
   uint64_t position;         // of the record in the channel's submission ring
+  uint64_t done;             // position + 1 once that record's whole effect is here, 0 before; kEnd, kItem and kCells
   uint32_t lane;
-  uint32_t slot;             // of the item to be made or drawn; kNone: not chosen yet
+  uint32_t slot;             // of the item to be made or drawn; kNone: none, or one that is rejected
   uint64_t slot_generation;  // as it was
   uint64_t row;
-  uint64_t number;
+  uint64_t first_row;        // kRow: of the rows that `steps` is without; kEnd: of the episode
+  uint64_t number;           // kEnd: kIntent... bits, and the slot of its cells in the upper half
   uint64_t steps;            // counters as they were
   uint64_t episodes;
   uint64_t samples;
+  uint64_t rejected;
+  uint64_t evictions;        // these two with `evicting`
+  uint64_t deletes;
+  uint32_t evicting;         // 1 while an item gives way to others
   uint32_t times_sampled;    // of the slot's item, as it was
-  uint32_t reserved[3];
 };
-static_assert(sizeof(IntentRecord) == 88);
+static_assert(sizeof(IntentRecord) == 120);
+// kEnd: the end flag as in marks, and what follows.
+inline constexpr uint64_t kIntentMakesItem = 1;
+inline constexpr uint64_t kIntentShort = 2;
+inline constexpr uint64_t kIntentByWriter = 4;  // its writer asked for it: nobody stores the episode's cells any more
+inline constexpr uint64_t kIntentFinal = 8;
 
 struct TableHeader {
   SegmentHeader segment;
@@ -194,7 +209,7 @@ static_assert(sizeof(ColumnRecord) == 368);
 // A lane is a stream of rows numbered from 0, kept in a chain of blocks. Conductor writes; for status and adoption: all of a
 // lane that does not follow from its blocks, marks and episodes is here.
 struct LaneRecord {
-  uint32_t state;           // kLaneOpen and kLaneNamed, or 0: free
+  uint32_t state;           // kLaneOpen, kLaneNamed, kLaneLeaving; or 0: free
   uint32_t channel;         // its writer
   uint32_t tail_block;      // newest block with a row, or kNone
   uint32_t open_episode;    // slot of the open episode's cells, or kNone
@@ -202,9 +217,8 @@ struct LaneRecord {
   uint64_t episode_row;     // first row of the open episode; = next_row when none is open
   uint64_t name;            // the user's, valid with kLaneNamed in state
   uint32_t owner_index;     // the writer's own number of the lane
-  uint32_t blocks_wanted;   // asked for, not granted yet
-  uint32_t episodes_wanted;
   uint32_t priority_given;  // of coming items: priority, version, prompt_group
+  uint64_t wants;           // make_wants: asked for, not granted yet
   double priority;
   uint64_t version;
   uint64_t prompt_group;
@@ -213,7 +227,17 @@ struct LaneRecord {
 };
 inline constexpr uint32_t kLaneOpen = 1;
 inline constexpr uint32_t kLaneNamed = 2;
+inline constexpr uint32_t kLaneLeaving = 4;  // its end began: nothing more is admitted
 static_assert(sizeof(LaneRecord) == 88);
+
+// One word, so that it is of one moment: blocks (16 bits), episode slots (16 bits), and of the record that asked last the
+// low 32 bits of its position + 1, by which a record that was applied already is recognised.
+constexpr uint64_t make_wants(uint32_t blocks, uint32_t episodes, uint32_t record) {
+  return uint64_t{record} << 32 | uint64_t{episodes} << 16 | blocks;
+}
+constexpr uint32_t wanted_blocks(uint64_t wants) { return wants & 0xffff; }
+constexpr uint32_t wanted_episodes(uint64_t wants) { return wants >> 16 & 0xffff; }
+constexpr uint32_t wants_record(uint64_t wants) { return static_cast<uint32_t>(wants >> 32); }
 
 // A run of block_steps rows of one lane.
 //
@@ -276,17 +300,22 @@ struct EpisodeRecord {
   uint32_t given;
   uint32_t lane;
   uint32_t writer;  // as in BlockRecord: who may store the cells, 0 once they are given or the episode ended
-  uint32_t reserved;
+  uint32_t number;  // of the lane's grants: they are used in this order
 };
 static_assert(sizeof(EpisodeRecord) == 24);
 
 // A member of an incomplete prompt group: the item is filled, but in no index and of an even generation. For adoption.
+// A group that is whole is told so at all its members before the first is shown, and a group that gives way before the first
+// is freed: one member that says so is enough to complete it.
 struct PromptRecord {
   uint64_t group;
-  uint32_t size;    // of the whole group; 0: the slot's item is in no incomplete group
+  uint32_t size;    // of the whole group, and kPrompt... bits; 0: the slot's item is in no incomplete group. Written last
   uint32_t number;  // of the group's begin: the smallest gives way first
 };
 static_assert(sizeof(PromptRecord) == 16);
+inline constexpr uint32_t kPromptWhole = 1u << 31;
+inline constexpr uint32_t kPromptDropped = 1u << 30;
+inline constexpr uint32_t kPromptSizeMask = kPromptDropped - 1;
 
 
 // key = node (8 bits, 0 here) | generation of the item | slot (slot_bits)

@@ -22,7 +22,8 @@ constexpr uint64_t hash_values(Values... values) {
 inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     kLayoutVersion, sizeof(SegmentHeader), offsetof(SegmentHeader, fingerprint),
     sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state),
-    offsetof(InstanceSegment, fences_for_clients), sizeof(TableHeader),
+    offsetof(InstanceSegment, fences_for_clients), offsetof(InstanceSegment, ending), offsetof(InstanceSegment, socket_path),
+    sizeof(TableHeader),
     offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, state),
     offsetof(TableHeader, direct_allowed), offsetof(TableHeader, limiter), offsetof(TableHeader, counters), sizeof(TableCounters),
     sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),
@@ -34,16 +35,17 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(RecencyIndex), offsetof(RecencyIndex, number_offset), sizeof(ChannelHeader),
     offsetof(ChannelHeader, submission_tail), offsetof(ChannelHeader, steps_admitted), offsetof(ChannelHeader, draws_end),
     offsetof(ChannelHeader, records_refused),
-    offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, client_sleeps),
+    offsetof(ChannelHeader, completion_tail), offsetof(ChannelHeader, draws_revoked), offsetof(ChannelHeader, client_sleeps),
     offsetof(ChannelHeader, wake_word), sizeof(SubmissionRecord),
     offsetof(SubmissionRecord, argument), sizeof(CompletionRecord), offsetof(DrawRecord, version),
     offsetof(DrawRecord, probability), offsetof(ResultRecord, ticket), sizeof(ControlHeader),
     sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest),
     sizeof(IndexRecord), offsetof(TableHeader, indexes), sizeof(SelectorSpec), sizeof(WriterOpenRequest),
     sizeof(GroupStatsReply), sizeof(HelloRequest), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
-    sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
+    sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(LaneRecord, wants), offsetof(EpisodeRecord, number), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
     offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
-    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), sizeof(LeasesHeader), sizeof(LeaseRecord),
-    sizeof(GroupHeader), offsetof(GroupHeader, cursor), kGroupObjects);
+    offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), offsetof(ChannelRecord, note), sizeof(LeasesHeader),
+    offsetof(LeasesHeader, revoked), sizeof(LeaseRecord), sizeof(GroupHeader), offsetof(GroupHeader, cursor),
+    offsetof(GroupHeader, first), kGroupObjects);
 
 }  // namespace gear::layout

@@ -51,11 +51,16 @@ struct ChannelRecord {
                               // be applied in part, and IntentRecord says how far
   uint64_t steps_admitted;    // writer
   uint32_t records_refused;   // writer
-  uint32_t updates_left;      // items: of the run of updates
+  uint32_t answered;          // items: low bits of the position behind the latest kAnswer; written before `applied`
   SamplerOpenRequest sampler; // sampler: as checked
-  uint64_t reserved[2];
+  // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
+  // Writer: what its record adds to, as it was before: steps_admitted, records_refused, or the lane's word of wants.
+  // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
+  uint64_t note_position;
+  uint64_t note;
 };
 static_assert(sizeof(ChannelRecord) % 8 == 0);
+inline constexpr uint64_t kNoPosition = ~uint64_t{0};
 
 enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
 
@@ -63,14 +68,18 @@ struct LeasesHeader {
   SegmentHeader segment;
   uint64_t lease_slots;  // a power of two
   uint64_t resolved;     // leases [resolved, posted) are posted, neither taken nor returned
+  uint64_t posted;       // so far; one that is posted at this number was posted just before the server died
+  uint64_t revoked;      // ChannelHeader::draws_revoked; before any draw is taken back for it
   uint64_t group;        // 0: none; else ordinal + 1 of the consumer group in its table
-  uint64_t reserved[5];
+  uint64_t lapsed;       // 1: nothing is posted until the client speaks
+  uint64_t demand_through;  // of the latest kDemand
+  uint64_t demand_least;
 };
 static_assert(sizeof(LeasesHeader) == 128);
 
 // `state` is written last: a lease is posted, taken or ended exactly when its state says so.
 struct LeaseRecord {
-  uint64_t number;
+  uint64_t number;  // the position of its record in the completion ring
   uint32_t state;  // LeaseRecordState
   uint32_t slot;
   int64_t posted_ns;
@@ -85,7 +94,8 @@ struct LeaseRecord {
 };
 static_assert(sizeof(LeaseRecord) == 128);
 
-// What became of an item in a group, by item slot; an item whose insertion has a number below the cursor was walked past.
+// What became of an item in a group, by item slot, as its insertion's number: both are written before the item's generation
+// turns odd. An item whose insertion has a number below the cursor was walked past.
 enum class GroupProgress : uint8_t {
   kNone = 0,       // not walked past, or drawn and returned: no consumer had it
   kDelivered = 1,  // a consumer has it, or had it and did not acknowledge
@@ -98,13 +108,14 @@ struct GroupHeader {
   uint64_t table_id;
   uint64_t item_slots;
   uint64_t cursor;     // number of the next undelivered insertion
-  uint64_t insertions; // so far, of the table since the group began
+  uint64_t insertions; // number of the last insertion into the table
+  uint64_t first;      // what insertions was less the items that the group began with: insertions - first items were for it
   uint64_t delivered;
   uint64_t acknowledged;
   uint64_t redelivered;
-  uint64_t missed;
-  uint64_t skipped;
-  uint64_t reserved[7];
+  uint64_t missed;     // the next server works it out from all others: an item that left the table while it waited to be
+  uint64_t skipped;    // delivered again is one
+  uint64_t reserved[6];
 };
 static_assert(sizeof(GroupHeader) == 256);
 

@@ -97,7 +97,7 @@ HeapSelector::HeapSelector(HeapIndex* index, HeapRank rank)
 
 void HeapSelector::insert(uint32_t slot, double priority) {
   GEAR_ASSERT(slot < index_->capacity, "slot %u", slot);
-  arrays_.order[slot] = ++index_->changes;
+  renew_order(arrays_, index_, slot);
   HeapSelector::restore(slot, priority);
 }
 
@@ -118,7 +118,7 @@ void HeapSelector::remove(uint32_t slot) {
 }
 
 void HeapSelector::update(uint32_t slot, double priority) {
-  arrays_.order[slot] = ++index_->changes;
+  renew_order(arrays_, index_, slot);
   heap_.settle(arrays_.position[slot], priority, index_->count);
 }
 

@@ -2,6 +2,7 @@
 // updated.
 #pragma once
 
+#include "base/shared_word.h"
 #include "layout/index.h"
 #include "select/selector.h"
 
@@ -16,6 +17,12 @@ struct HeapArrays {
 
   explicit HeapArrays(layout::HeapIndex* index);
 };
+
+// The slot's latest change is the newest of all. First the slot has its number, then it is counted.
+inline void renew_order(const HeapArrays& arrays, layout::HeapIndex* index, uint32_t slot) {
+  note(arrays.order[slot], index->changes + 1);
+  publish(index->changes, index->changes + 1);
+}
 
 // What comes first in a heap.
 enum class HeapRank {
@@ -56,15 +63,17 @@ class HeapSelector : public Selector {
  public:
   HeapSelector(layout::HeapIndex* index, HeapRank rank);
 
+  void expect(uint32_t slot) override { note(arrays_.order[slot], uint64_t{0}); }
   void insert(uint32_t slot, double priority) override;
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
   void update(uint32_t slot, double priority) override;
-  void update_removed(uint32_t slot) override { arrays_.order[slot] = ++index_->changes; }
+  void update_removed(uint32_t slot) override { renew_order(arrays_, index_, slot); }
   bool pick(Rng& rng, Pick* pick) override;
   double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }
   void clear() override;
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  protected:
   bool contains(uint32_t slot) const {
@@ -87,6 +96,7 @@ class SmallestSelector final : public HeapSelector {
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
   void update(uint32_t slot, double priority) override;
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 };
 
 uint64_t heap_index_bytes(uint64_t capacity);

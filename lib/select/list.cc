@@ -27,10 +27,13 @@ ListSelector::ListSelector(ListIndex* index, bool newest_first)
       previous_(next_ + index->capacity),
       newest_first_(newest_first) {}
 
+void ListSelector::expect(uint32_t slot) { note(number_[slot], uint64_t{0}); }
+
 void ListSelector::insert(uint32_t slot, double) {
   GEAR_ASSERT(slot < index_->capacity, "slot %u", slot);
-  note(index_->insertions, index_->insertions + 1);
-  number_[slot] = index_->insertions;
+  // First the slot has its number, then it is counted.
+  note(number_[slot], index_->insertions + 1);
+  publish(index_->insertions, index_->insertions + 1);
   link_before(slot, kNone);
 }
 

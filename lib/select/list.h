@@ -11,6 +11,7 @@ namespace gear {
 // Everything O(1), but restore: O(items between the item's place and the nearer end). See selector.h for concurrency.
 class ListSelector : public Selector {
  public:
+  void expect(uint32_t slot) override;
   void insert(uint32_t slot, double priority) override;
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
@@ -19,6 +20,7 @@ class ListSelector : public Selector {
   double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }
   void clear() override;
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  protected:
   ListSelector(layout::ListIndex* index, bool newest_first);

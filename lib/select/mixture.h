@@ -27,6 +27,7 @@ class MixtureSelector final : public Selector {
   }
   uint64_t count() const override;
   void clear() override {}
+  void rebuild(const std::vector<Rebuilt>&, uint32_t) override {}
 
  private:
   layout::IndexRecord record_;

@@ -24,6 +24,7 @@ class PrioritizedSelector final : public Selector {
   double probability(uint32_t slot) const override { return tree_.probability(slot); }
   uint64_t count() const override { return tree_.count(); }
   void clear() override { tree_.clear(); }
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  private:
   double weight(double priority) const { return priority_weight(priority, alpha_, epsilon_); }

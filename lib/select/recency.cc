@@ -13,11 +13,6 @@ using layout::SumTreeIndex;
 
 namespace {
 
-// The newest item's exponent after a scaling is in [0, 1); the next one is due above the first bound, or when all that
-// is left sums to less than the second.
-constexpr double kExponentMost = 512;
-constexpr double kTotalLeast = 0x1.0p-512;
-
 // A scaling takes milliseconds for millions of items. A reader looks again this often, with so many pauses in between,
 // before it says that nothing can be drawn for now; its caller waits then, within its own timeout.
 constexpr uint32_t kScalingTries = 8;
@@ -63,12 +58,13 @@ double RecencySelector::weight(uint64_t number) const {
 
 void RecencySelector::insert(uint32_t slot, double) {
   GEAR_ASSERT(slot < index_->capacity, "slot %u", slot);
-  uint64_t number = ++index_->insertions;
-  number_[slot] = number;
+  uint64_t number = index_->insertions + 1;
+  note(number_[slot], number);
+  publish(index_->insertions, number);
   if (tree_.count() == 0) {
-    index_->base = number;
-    index_->offset = 0;
-  } else if (exponent(number) > kExponentMost) {
+    note(index_->base, number);
+    note(index_->offset, 0.0);
+  } else if (exponent(number) > kRecencyExponentMost) {
     scale_to(number);
   }
   tree_.insert(slot, weight(number));
@@ -76,13 +72,13 @@ void RecencySelector::insert(uint32_t slot, double) {
 
 void RecencySelector::restore(uint32_t slot, double) {
   // After a scaling up in its absence it may be too heavy.
-  if (exponent(number_[slot]) > kExponentMost) scale_to(number_[slot]);
+  if (exponent(number_[slot]) > kRecencyExponentMost) scale_to(number_[slot]);
   tree_.insert(slot, weight(number_[slot]));
 }
 
 void RecencySelector::remove(uint32_t slot) {
   tree_.remove(slot);
-  if (tree_.count() == 0 || tree_.total() >= kTotalLeast) return;
+  if (tree_.count() == 0 || tree_.total() >= kRecencyTotalLeast) return;
   uint64_t newest = 0;
   for (uint64_t other = 0; other < index_->capacity; ++other) {
     if (tree_.leaves()[other] > 0) newest = std::max(newest, number_[other]);
@@ -98,8 +94,8 @@ void RecencySelector::scale_to(uint64_t number) {
   // Odd, before any leaf changes; even again after all nodes did.
   note(index_->epoch, index_->epoch + 1);
   fence_generation_before_payload();
-  index_->base = number;
-  index_->offset = before - shift;
+  note(index_->base, number);
+  note(index_->offset, before - shift);
   double factor = std::exp2(std::clamp(-shift, -1022.0, 1022.0));
   double* leaves = tree_.leaves();
   for (uint64_t slot = 0; slot < index_->capacity; ++slot) {

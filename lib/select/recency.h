@@ -6,6 +6,11 @@
 
 namespace gear {
 
+// The newest item's exponent after a scaling is in [0, 1); the next one is due above the first bound, or when all that is
+// left sums to less than the second.
+inline constexpr double kRecencyExponentMost = 512;
+inline constexpr double kRecencyTotalLeast = 0x1.0p-512;
+
 // O(log n), and O(capacity) once in some 500 half-lives: the weights grow with the numbers of the insertions, and are
 // scaled down by a power of two before they overflow (up, when only items of tiny weight are left). That is exact but for
 // items some 900 half-lives older than the newest one there is, which keep a weight of 2^-960.
@@ -15,6 +20,7 @@ class RecencySelector final : public Selector {
  public:
   RecencySelector(layout::RecencyIndex* index, double half_life);
 
+  void expect(uint32_t slot) override { note(number_[slot], uint64_t{0}); }
   void insert(uint32_t slot, double priority) override;
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
@@ -23,6 +29,7 @@ class RecencySelector final : public Selector {
   double probability(uint32_t slot) const override { return tree_.probability(slot); }
   uint64_t count() const override { return tree_.count(); }
   void clear() override { tree_.clear(); }
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  private:
   double exponent(uint64_t number) const;

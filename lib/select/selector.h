@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/rng.h"
 #include "base/status.h"
@@ -21,10 +22,18 @@ struct Pick {
   double probability;  // of this pick, under the index as it was
 };
 
+// An item that belongs in an index.
+struct Rebuilt {
+  uint32_t slot;
+  double priority;
+};
+
 class Selector {
  public:
   virtual ~Selector() = default;
 
+  // The slot's next insertion is that of a new item. What is kept of the item that was there before is forgotten.
+  virtual void expect(uint32_t) {}
   // priority is raw: finite and not negative, which the caller has checked.
   virtual void insert(uint32_t slot, double priority) = 0;
   // Undoes a removal: the slot is where it would be had it not been removed. Of all removed and not yet inserted again,
@@ -45,6 +54,11 @@ class Selector {
   virtual double probability(uint32_t slot) const = 0;
   virtual uint64_t count() const = 0;
   virtual void clear() = 0;
+
+  // What a conductor that died left becomes the index of exactly the `live` items, in no order, while direct samplers go on
+  // drawing: what is right already stays, and the count is never 0 unless it was or becomes it. `newest`: the slot whose
+  // insertion that conductor may not have finished, or kNone. O(capacity), recency O(n log n); allocates.
+  virtual void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) = 0;
 };
 
 // Whether there is such a gear_selector; and whether it may remove: all but top_k, recency and mixture.

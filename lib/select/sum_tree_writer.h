@@ -40,6 +40,9 @@ class SumTreeWriter {
   // For a change of every leaf, which the caller makes: recomputes all nodes. O(capacity).
   double* leaves() { return nodes_; }
   void settle_all();
+  // As Selector::rebuild; one weight a slot.
+  void rebuild(const std::vector<double>& weights, uint64_t count);
+  uint64_t capacity() const { return index_->capacity; }
 
  private:
   void touch(uint64_t node);

@@ -22,7 +22,7 @@ TopKSelector::TopKSelector(HeapIndex* index)
 
 void TopKSelector::insert(uint32_t slot, double priority) {
   GEAR_ASSERT(slot < index_->capacity, "slot %u", slot);
-  arrays_.order[slot] = ++index_->changes;
+  renew_order(arrays_, index_, slot);
   restore(slot, priority);
 }
 
@@ -78,7 +78,7 @@ void TopKSelector::remove(uint32_t slot) {
 }
 
 void TopKSelector::update(uint32_t slot, double priority) {
-  arrays_.order[slot] = ++index_->changes;
+  renew_order(arrays_, index_, slot);
   if (in_top(slot)) {
     top_.settle(arrays_.position[slot], priority, index_->top_count);
   } else {

@@ -13,15 +13,17 @@ class TopKSelector final : public Selector {
  public:
   explicit TopKSelector(layout::HeapIndex* index);
 
+  void expect(uint32_t slot) override { note(arrays_.order[slot], uint64_t{0}); }
   void insert(uint32_t slot, double priority) override;
   void restore(uint32_t slot, double priority) override;
   void remove(uint32_t slot) override;
   void update(uint32_t slot, double priority) override;
-  void update_removed(uint32_t slot) override { arrays_.order[slot] = ++index_->changes; }
+  void update_removed(uint32_t slot) override { renew_order(arrays_, index_, slot); }
   bool pick(Rng& rng, Pick* pick) override;
   double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }
   void clear() override;
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  private:
   uint64_t rest_count() const { return index_->count - index_->top_count; }

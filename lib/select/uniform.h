@@ -19,6 +19,7 @@ class UniformSelector final : public Selector {
   double probability(uint32_t slot) const override;
   uint64_t count() const override { return index_->count; }
   void clear() override;
+  void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) override;
 
  private:
   layout::UniformIndex* index_;

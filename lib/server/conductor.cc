@@ -29,6 +29,13 @@ size_t Conductor::poll() {
   return done;
 }
 
+void Conductor::drain() {
+  for (const auto& port : ports_) {
+    port->drain();
+    if (port->broken()) offenders_.push_back(port->session());
+  }
+}
+
 void Conductor::tick(int64_t now_ns) {
   if (now_ns < tick_due_) return;
   tick_due_ = INT64_MAX;
@@ -43,6 +50,7 @@ void Conductor::tick(int64_t now_ns) {
 void Conductor::retire(size_t index) {
   records_retired_ += ports_[index]->records_taken();
   ports_[index]->give_up();
+  if (layout::ChannelRecord* record = ports_[index]->kept_in()) ledger_.remove(record);
   ports_[index] = std::move(ports_.back());
   ports_.pop_back();
 }
@@ -94,9 +102,16 @@ Port* Conductor::find_port(uint32_t id) const {
   return nullptr;
 }
 
-void Conductor::close_ports_of(uint64_t session) {
+void Conductor::close_ports_of(uint64_t session, const std::vector<uint32_t>& but) {
   for (const auto& port : ports_) {
-    if (port->session() == session) port->begin_close();
+    if (port->session() != session) continue;
+    if (std::find(but.begin(), but.end(), port->id()) == but.end()) port->begin_close();
+  }
+}
+
+void Conductor::end_closed() {
+  for (const auto& table : tables_) {
+    if (table->state() == layout::TableState::kClosed) end_ports_of(*table, GEAR_ECLOSED);
   }
 }
 

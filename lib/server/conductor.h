@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/ledger.h"
 #include "server/port.h"
 #include "table/table.h"
 
@@ -15,6 +16,8 @@ namespace gear {
 // One thread, throughout. Ports are polled in turn, a bounded number of records each, so none starves another.
 class Conductor {
  public:
+  explicit Conductor(Ledger& ledger) : ledger_(ledger) {}
+
   // Polls every port once. Returns how much was done; 0 means that all rings were empty, or wait for a table to change.
   size_t poll();
 
@@ -31,8 +34,13 @@ class Conductor {
   void drop_table(Table& table);
 
   Port* add_port(std::unique_ptr<Port> port);
+  // Before anyone is served, when the ports are those of a server that died: what was accepted has its effect.
+  void drain();
   Port* find_port(uint32_t id) const;
-  void close_ports_of(uint64_t session);
+  // All but those with these ids.
+  void close_ports_of(uint64_t session, const std::vector<uint32_t>& but = {});
+  // Ends the ports of tables that are closed; a server that died may have come to some of them only.
+  void end_closed();
   // Samplers of the group answer `status` from here on.
   void end_ports_of(const ConsumerGroup& group, int status);
   size_t direct_samplers(const Table& table) const;
@@ -48,6 +56,7 @@ class Conductor {
   void retire(size_t index);
   void end_ports_of(const Table& table, int status);
 
+  Ledger& ledger_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::shared_ptr<Table>> tables_;
   std::vector<uint64_t> offenders_;

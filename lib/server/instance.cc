@@ -12,8 +12,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shared_word.h"
+#include "server/adoption.h"
 #include "shm/doorbell.h"
 #include "shm/message.h"
+#include "shm/segment_names.h"
 
 namespace gear {
 namespace {
@@ -49,42 +52,97 @@ std::string absolute(const std::string& path) {
 Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options) {
   std::unique_ptr<Instance> instance(new Instance());
   instance->id_ = random_identity();
+  instance->memory_ = options.memory;
   if (!options.socket_path.empty()) {
     std::string path = absolute(options.socket_path);
     GEAR_TRY(instance->lock(path));
     instance->id_ = identity_of(path);
-    size_t removed = remove_segments_of(instance->id_);
-    if (removed > 0) {
-      log(LogLevel::kWarning, "removed %zu segments that a dead server of %s left", removed, path.c_str());
-    }
     GEAR_TRY(instance->listen(path));
   }
-  instance->abstract_name_ =
-      format("gear/%016llx", static_cast<unsigned long long>(instance->id_));
+  GEAR_TRY(instance->listen_by_name());
+  if (!options.socket_path.empty()) {
+    // A failure from here on leaves what there is as it is.
+    NamesKept kept;
+    GEAR_TRY(instance->look_for_remains(options.fresh));
+  }
+  if (!instance->adopted_) GEAR_TRY(instance->make_own_segments(options));
+  layout::InstanceSegment* words = instance->words();
+  publish(words->conductor_state, static_cast<uint32_t>(layout::ConductorState::kAwake));
+  words->pid = static_cast<uint32_t>(getpid());
+  words->fences_for_clients = can_fence_clients() ? 1 : 0;
+  // Last: a client that sees another moment sees the rest of this server's.
+  publish(words->started_ns, static_cast<uint64_t>(now_ns()));
+  snprintf(words->socket_path, sizeof words->socket_path, "%s", instance->path_.c_str());
+  instance->segment_.publish_magic();
+  return instance;
+}
+
+Status Instance::listen_by_name() {
+  abstract_name_ = format("gear/%016llx", static_cast<unsigned long long>(id_));
   // Whoever holds the lock of the path has the identity to itself; but the kernel may take a moment to close the sockets of a
   // server that was just killed (its io_uring holds them until it is torn down).
   int64_t deadline = deadline_after(kAbstractNameWaitNs);
-  Result<Descriptor> abstract = listen_abstract(instance->abstract_name_);
-  while (!abstract.ok() && abstract.status().code() == GEAR_EADDRINUSE &&
-         !options.socket_path.empty() && left_until(deadline) > 0) {
+  Result<Descriptor> abstract = listen_abstract(abstract_name_);
+  while (!abstract.ok() && abstract.status().code() == GEAR_EADDRINUSE && lock_.valid() &&
+         left_until(deadline) > 0) {
     usleep(2'000);
-    abstract = listen_abstract(instance->abstract_name_);
+    abstract = listen_abstract(abstract_name_);
   }
   if (!abstract.ok()) return abstract.status();
-  instance->abstract_listener_ = abstract.take();
+  abstract_listener_ = abstract.take();
+  return {};
+}
 
+// The ledger and the instance segment are made first and go last, and `ending` says that a server was asked to end: without
+// all of that there are no clients to go on for.
+Status Instance::look_for_remains(bool fresh) {
+  std::vector<SegmentName> names = list_segments(id_);
+  if (names.empty()) return {};
+  if (!fresh) {
+    GEAR_TRY(check_builds(names));
+    GEAR_TRY(adopt_own_segments());
+    if (adopted_) return {};
+  }
+  size_t removed = fresh ? remove_segments_of(id_) : discard_remains(names);
+  if (removed > 0) {
+    log(LogLevel::kWarning, "removed %zu segments that a dead server of %s left", removed, path_.c_str());
+  }
+  return {};
+}
+
+Status Instance::adopt_own_segments() {
+  const std::string purpose = "adopt what a dead server of " + path_ + " left";
+  auto gone_or_half_made = [](const Status& status) {
+    return status.code() == GEAR_ENOTFOUND || status.code() == GEAR_EPROTOCOL;
+  };
+  Result<Segment> own = Segment::adopt(purpose, layout::SegmentKind::kInstance, id_, 0);
+  if (!own.ok()) return gone_or_half_made(own.status()) ? Status{} : own.status();
+  bool sound = own.value().size() >= sizeof(layout::InstanceSegment);
+  if (!sound || static_cast<layout::InstanceSegment*>(own.value().data())->ending != 0) return {};
+  Result<Segment> ledger = Segment::adopt(purpose, layout::SegmentKind::kLedger, id_, 0);
+  if (!ledger.ok()) return gone_or_half_made(ledger.status()) ? Status{} : ledger.status();
+  Result<std::unique_ptr<Ledger>> read = Ledger::adopt(ledger.take());
+  if (!read.ok()) return read.status();
+  segment_ = own.take();
+  ledger_ = read.take();
+  memory_ = GEAR_MEMORY_POSIX;
+  adopted_ = true;
+  return {};
+}
+
+Status Instance::make_own_segments(const ServerOptions& options) {
   MemoryOptions memory;
   memory.memory = options.memory;
   Result<Segment> segment =
       Segment::create("start server", layout::SegmentKind::kInstance,
-                      sizeof(layout::InstanceSegment), instance->id_, 0, memory);
+                      sizeof(layout::InstanceSegment), id_, 0, memory);
   if (!segment.ok()) return segment.status();
-  instance->segment_ = segment.take();
-  instance->words()->pid = static_cast<uint32_t>(getpid());
-  instance->words()->started_ns = static_cast<uint64_t>(now_ns());
-  instance->words()->fences_for_clients = can_fence_clients() ? 1 : 0;
-  instance->segment_.publish_magic();
-  return instance;
+  segment_ = segment.take();
+  Result<std::unique_ptr<Ledger>> ledger =
+      Ledger::create(id_, options.clients_max, options.channels_max, options.memory);
+  if (!ledger.ok()) return ledger.status();
+  ledger_ = ledger.take();
+  return {};
 }
 
 Instance::~Instance() {

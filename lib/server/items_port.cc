@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <type_traits>
 
 namespace gear {
 
 using layout::SubmissionOp;
+
+namespace {
+constexpr uint64_t kUpdatesARecord = std::extent_v<decltype(layout::UpdateRecord::update)>;
+}
 
 Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint64_t instance_id,
                                               uint32_t id, uint64_t session,
@@ -17,6 +22,27 @@ Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint
       new ItemsPort(plan, channel.take(), std::move(table), id, session));
 }
 
+std::unique_ptr<Port> ItemsPort::adopt(std::shared_ptr<Table> table, Segment channel,
+                                       layout::ChannelRecord* record) {
+  std::unique_ptr<ItemsPort> port(new ItemsPort(record, std::move(channel), std::move(table)));
+  // Records at or before the run's first are not of it.
+  if (record->note_position != layout::kNoPosition && record->applied > record->note_position) {
+    uint64_t taken = (record->applied - record->note_position - 1) * kUpdatesARecord;
+    port->updates_left_ = static_cast<uint32_t>(record->note - std::min(record->note, taken));
+  }
+  port->cut_ = static_cast<uint32_t>(record->applied) != record->answered;
+  return port;
+}
+
+// Where the run begins is written before how long it is, and `applied` after both: a conductor that comes after a death
+// between any two of them takes the record at `applied` for what it is.
+Port::Step ItemsPort::begin_run(uint32_t count) {
+  publish(record().note_position, position());
+  publish(record().note, uint64_t{count});
+  updates_left_ = count;
+  return Step::kApplied;
+}
+
 Port::Step ItemsPort::apply(const layout::SubmissionRecord& record) {
   if (updates_left_ > 0) {
     layout::UpdateRecord updates;
@@ -24,7 +50,7 @@ Port::Step ItemsPort::apply(const layout::SubmissionRecord& record) {
     return keep_updates(updates);
   }
   switch (static_cast<SubmissionOp>(record.op)) {
-    case SubmissionOp::kUpdates: updates_left_ = record.count; return Step::kApplied;
+    case SubmissionOp::kUpdates: return begin_run(record.count);
     case SubmissionOp::kDelete:
       settle();
       count(table().delete_item(record.argument));
@@ -72,7 +98,7 @@ void ItemsPort::settle() {
 
 Port::Step ItemsPort::answer(uint64_t ticket) {
   // A client that lets 64 results pile up has none waiting for this one.
-  if (completions().room() > 0) {
+  if (!cut_ && completions().room() > 0) {
     layout::CompletionRecord record{};
     record.result = result_;
     record.result.type = static_cast<uint32_t>(layout::CompletionType::kResult);
@@ -80,6 +106,8 @@ Port::Step ItemsPort::answer(uint64_t ticket) {
     completions().push(record);
   }
   result_ = {};
+  cut_ = false;
+  publish(this->record().answered, static_cast<uint32_t>(position() + 1));
   return Step::kApplied;
 }
 

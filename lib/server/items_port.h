@@ -13,6 +13,10 @@ class ItemsPort final : public Port {
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, uint64_t instance_id,
                                             uint32_t id, uint64_t session,
                                             const MemoryOptions& memory);
+  // Counts, and updates taken and not applied, of a request in the middle of which the conductor died went with it. Such a
+  // request is never answered: its client asks again.
+  static std::unique_ptr<Port> adopt(std::shared_ptr<Table> table, Segment channel,
+                                     layout::ChannelRecord* record);
   void give_up() override {}
 
  private:
@@ -22,6 +26,7 @@ class ItemsPort final : public Port {
   // A whole batch of updates is settled at once: the nodes above are recomputed once for all of them.
   size_t records_at_once() const override { return 512; }
 
+  Step begin_run(uint32_t count);
   Step keep_updates(const layout::UpdateRecord& record);
   void apply_run();
   Step answer(uint64_t ticket);
@@ -29,6 +34,7 @@ class ItemsPort final : public Port {
   void settle();
 
   layout::ResultRecord result_{};
+  bool cut_ = false;           // the request in the ring lost its begin
   bool updating_ = false;      // between the table's begin_updates and end_updates
   uint32_t updates_left_ = 0;  // in the records to come
   std::array<layout::UpdateRecord::Update, 64> run_;

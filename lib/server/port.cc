@@ -19,12 +19,14 @@ uint64_t completion_offset(const ChannelPlan& plan) {
 
 }  // namespace
 
+uint64_t channel_bytes(const ChannelPlan& plan) {
+  return completion_offset(plan) + uint64_t{plan.completion_slots} * sizeof(layout::CompletionRecord);
+}
+
 Result<Segment> make_channel(const ChannelPlan& plan, uint64_t instance_id, uint32_t channel_id,
                              const MemoryOptions& memory) {
-  uint64_t bytes = completion_offset(plan) +
-                   uint64_t{plan.completion_slots} * sizeof(layout::CompletionRecord);
-  Result<Segment> made = Segment::create("open channel", layout::SegmentKind::kChannel, bytes,
-                                         instance_id, channel_id, memory);
+  Result<Segment> made = Segment::create("open channel", layout::SegmentKind::kChannel,
+                                         channel_bytes(plan), instance_id, channel_id, memory);
   if (!made.ok()) return made.status();
   auto* header = static_cast<ChannelHeader*>(made.value().data());
   header->kind = static_cast<uint32_t>(plan.kind);
@@ -44,7 +46,46 @@ Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> tabl
       id_(id),
       session_(session),
       submissions_(header(), submission_offset(), plan.submission_slots),
-      completions_(header(), completion_offset(plan), plan.completion_slots) {}
+      completions_(header(), completion_offset(plan), plan.completion_slots) {
+  unkept_.note_position = layout::kNoPosition;
+}
+
+Port::Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table)
+    : record_(record),
+      plan_{static_cast<layout::ChannelKind>(record->kind), record->submission_slots,
+            record->completion_slots},
+      segment_(std::move(segment)),
+      table_(std::move(table)),
+      id_(record->id),
+      session_(record->session),
+      submissions_(header(), submission_offset(), plan_.submission_slots),
+      completions_(header(), completion_offset(plan_), plan_.completion_slots),
+      closing_(record->closing != 0) {
+  bool sound = submissions_.resume(record->applied);
+  sound = completions_.resume() && sound;
+  tail_published_ = completions_.tail();
+  if (!sound) fail(GEAR_EPROTOCOL);
+}
+
+layout::ChannelRecord Port::describe() const {
+  layout::ChannelRecord record{};
+  record.id = id_;
+  record.kind = static_cast<uint32_t>(plan_.kind);
+  record.session = session_;
+  record.table_id = table_->id();
+  record.submission_slots = plan_.submission_slots;
+  record.completion_slots = plan_.completion_slots;
+  record.note_position = layout::kNoPosition;
+  return record;
+}
+
+uint64_t Port::before_this(uint64_t value) {
+  if (record_->note_position != position()) {
+    publish(record_->note, value);
+    publish(record_->note_position, position());
+  }
+  return record_->note;
+}
 
 size_t Port::work() {
   if (failure_ != 0) return 0;
@@ -64,6 +105,7 @@ size_t Port::take_records() {
   while (taken < most) {
     RingRead read = submissions_.read(&record);
     if (read == RingRead::kEmpty) break;
+    table_->begin_record(id_, position());
     Step step = read == RingRead::kBroken ? Step::kBroken : apply(record);
     if (step == Step::kBroken) {
       fail(GEAR_EPROTOCOL);
@@ -74,6 +116,7 @@ size_t Port::take_records() {
       break;
     }
     submissions_.advance();
+    publish(record_->applied, submissions_.head());
     ++taken;
   }
   return taken;
@@ -110,6 +153,12 @@ void Port::fail(int status) {
   publish_progress();
   publish(header()->failure, static_cast<int32_t>(status));
   wake_client_if_asleep(header());
+}
+
+void end_channel(const Segment& channel, int status) {
+  auto* header = static_cast<ChannelHeader*>(channel.data());
+  publish(header->failure, static_cast<int32_t>(status));
+  wake_client_if_asleep(header);
 }
 
 }  // namespace gear

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/shared_word.h"
 #include "base/status.h"
-#include "layout/channel.h"
+#include "layout/ledger.h"
 #include "shm/ring.h"
 #include "shm/segment.h"
 #include "table/table.h"
@@ -21,7 +22,9 @@ struct ChannelPlan {
 
 // Conductor only. Life: open -> (the client closes it, or dies) closing: what is accepted is still admitted -> finished.
 // Or -> failed, when the table ends or the client breaks the protocol: no record is taken any more.
-// Invariant: a record is copied out once, checked, applied, and only then is the head published.
+// Invariant: a record is copied out once, checked, applied, noted as applied in the ledger, and only then is the head
+// published. A record that a conductor died in is applied again by the next one, so each effect is recognised, or is worked out
+// from what was before the record (before_this), or belongs to the table, which has its own intent.
 class Port {
  public:
   virtual ~Port() = default;
@@ -36,7 +39,10 @@ class Port {
   virtual bool wants_tick() const { return false; }
   virtual void tick(int64_t) {}
 
-  void begin_close() { closing_ = true; }
+  void begin_close() {
+    closing_ = true;
+    publish(record_->closing, 1u);
+  }
   // The table ended: drain what can be admitted, then answer `status` to everything.
   void end(int status);
   void fail(int status);
@@ -45,6 +51,15 @@ class Port {
   bool finished() const { return closing_ && (failure_ != 0 || drained()); }
   // Gives everything held back to the table. Once, before destruction.
   virtual void give_up() = 0;
+
+  // What the ledger is to hold of a port that was just opened, and where it holds it from then on.
+  layout::ChannelRecord describe() const;
+  void keep_in(layout::ChannelRecord* record) { record_ = record; }
+  // nullptr when it is kept nowhere.
+  layout::ChannelRecord* kept_in() const { return record_ == &unkept_ ? nullptr : record_; }
+
+  // Works off what is in the ring now, at most one ring full.
+  void drain();
 
   layout::ChannelKind kind() const { return plan_.kind; }
   uint32_t id() const { return id_; }
@@ -57,6 +72,15 @@ class Port {
   Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
        uint64_t session);
 
+  // Adopts the channel of a port whose conductor died: it goes on at the record that had no effect yet, or a part of it.
+  // Where the rings do not fit the record, or the client broke them, the port has failed.
+  Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table);
+  // Of the record being applied.
+  uint64_t position() const { return submissions_.head(); }
+  // `value` as it was before the record being applied, however often that is applied, by this conductor or the next.
+  uint64_t before_this(uint64_t value);
+  layout::ChannelRecord& record() { return *record_; }
+
   enum class Step { kApplied, kWait, kBroken };
   // Checks and applies one record; kWait leaves it first in the ring.
   virtual Step apply(const layout::SubmissionRecord& record) = 0;
@@ -67,8 +91,6 @@ class Port {
   // Few, for a grant that one of them asks for is posted after them, and its writer may run out of rows meanwhile.
   virtual size_t records_at_once() const { return 32; }
 
-  // Works off what is in the ring now, at most one ring full. For decisions that a record already there may forestall.
-  void drain();
   bool closing() const { return closing_; }
   bool failed() const { return failure_ != 0; }
   // What was posted or counted outside work().
@@ -78,11 +100,14 @@ class Port {
     return static_cast<layout::ChannelHeader*>(segment_.data());
   }
   CompletionProducer& completions() { return completions_; }
+  const CompletionProducer& completions() const { return completions_; }
 
  private:
   bool drained() const { return submissions_.looks_empty(); }
   size_t take_records();
 
+  layout::ChannelRecord unkept_{};
+  layout::ChannelRecord* record_ = &unkept_;
   ChannelPlan plan_;
   Segment segment_;
   std::shared_ptr<Table> table_;
@@ -97,8 +122,13 @@ class Port {
   uint64_t tail_published_ = 0;
 };
 
+uint64_t channel_bytes(const ChannelPlan& plan);
+
 // Makes the segment of a channel. Errors: those of Segment::create.
 Result<Segment> make_channel(const ChannelPlan& plan, uint64_t instance_id, uint32_t channel_id,
                              const MemoryOptions& memory);
+
+// Tells the client of a channel that nothing takes its records any more.
+void end_channel(const Segment& channel, int status);
 
 }  // namespace gear

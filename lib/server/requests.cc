@@ -4,11 +4,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/shared_word.h"
 #include "layout/fingerprint.h"
 #include "server/items_port.h"
 #include "server/sampler_port.h"
@@ -32,6 +34,13 @@ bool read_body(const ControlHeader& header, const char* bytes, Body* body) {
 template <size_t N>
 void terminate(char (&field)[N]) {
   field[N - 1] = '\0';
+}
+
+void fill_random(uint8_t* bytes, size_t count) {
+  for (size_t got = 0; got < count;) {
+    ssize_t more = getrandom(bytes + got, count - got, 0);
+    if (more > 0) got += static_cast<size_t>(more);
+  }
 }
 
 Reply malformed(const ControlHeader& header) {
@@ -59,7 +68,10 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
   } request;
   switch (op) {
     case ControlOp::kHello:
-      if (!read_body(header, body, &request.hello)) return malformed(header);
+      // That of a client that returns goes on behind it.
+      if (header.body_bytes < sizeof request.hello) return malformed(header);
+      memcpy(&request.hello, body, sizeof request.hello);
+      if (header.body_bytes != sizeof request.hello + request.hello.channels * sizeof(uint32_t)) return malformed(header);
       return hello(session, request.hello);
     case ControlOp::kTableCreate: return create_table(session, header, body);
     case ControlOp::kTableOpen:
@@ -128,9 +140,24 @@ Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
                         static_cast<unsigned long long>(layout::kLayoutFingerprint)));
   }
   session.name.assign(request.name, strnlen(request.name, sizeof request.name));
+  if (session.record == nullptr) {
+    layout::SessionRecord record{};
+    record.id = session.id;
+    record.pid = session.peer.pid;
+    record.uid = session.peer.uid;
+    fill_random(record.token, sizeof record.token);
+    memcpy(record.name, request.name, sizeof record.name);
+    session.record = instance_.ledger().add(record);
+    if (session.record == nullptr) {
+      return Reply::failed(error(GEAR_ELIMIT, "the server has its %u clients; close some",
+                                 instance_.ledger().sessions_max()));
+    }
+  }
   session.greeted = true;
-  Reply reply = Reply::with_body(layout::HelloReply{instance_.id(), static_cast<uint32_t>(session.id),
-                                             static_cast<uint32_t>(getpid()), session.id, {}});
+  layout::HelloReply hello{instance_.id(), static_cast<uint32_t>(session.id),
+                           static_cast<uint32_t>(getpid()), session.id, {}};
+  memcpy(hello.token, session.record->token, sizeof hello.token);
+  Reply reply = Reply::with_body(hello);
   reply.descriptors = {instance_.segment().read_only_fd(), session.doorbell.get()};
   return reply;
 }
@@ -173,14 +200,20 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
     return Reply::failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",
                         request.name));
   }
+  if (find_set_aside(request.name) != nullptr) {
+    return Reply::failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name is set aside, its contents contradict themselves; drop it, or take another name",
+                        request.name));
+  }
   if (conductor_.tables().size() + names_being_made_.size() >= options_.tables_max) {
     return Reply::failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
                         request.name, options_.tables_max));
   }
   names_being_made_.insert(request.name);
+  layout::TableHeader& table = geometry.value().header;
+  fill_random(table.secret, sizeof table.secret);
   MemoryOptions memory{request.memory, request.huge_pages, request.populate, request.lock,
                        request.numa_node};
-  maker_.make({geometry.take(), memory, instance_.id(), next_table_id_++, session.id,
+  maker_.make({geometry.take(), memory, instance_.id(), instance_.ledger().take_table_id(), session.id,
                header.request_id});
   Reply reply;
   reply.later = true;
@@ -190,7 +223,6 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
 Reply Requests::table_made(TableMade made) {
   names_being_made_.erase(made.job.geometry.header.name);
   if (!made.status.ok()) return Reply::failed(made.status);
-  make_secret(made.table->id());
   conductor_.add_table(made.table);
   log(LogLevel::kInfo, "table \"%s\": %llu items, %u blocks of %u steps", made.table->name(),
       static_cast<unsigned long long>(made.table->header().capacity_items),
@@ -198,30 +230,22 @@ Reply Requests::table_made(TableMade made) {
   return table_reply(*made.table);
 }
 
-void Requests::make_secret(uint64_t table_id) {
-  Secret secret{table_id, {}};
-  size_t got = 0;
-  while (got < sizeof secret.bytes) {
-    ssize_t more = getrandom(secret.bytes + got, sizeof secret.bytes - got, 0);
-    if (more > 0) got += static_cast<size_t>(more);
-  }
-  secrets_.push_back(secret);
-}
-
 Reply Requests::table_reply(const Table& table) {
   layout::TableReply body{};
   body.table_id = table.id();
   body.directory_bytes = table.directory().size();
   body.data_bytes = table.data().size();
-  for (const Secret& secret : secrets_) {
-    if (secret.table_id == table.id()) memcpy(body.secret, secret.bytes, sizeof body.secret);
-  }
+  memcpy(body.secret, table.header().secret, sizeof body.secret);
   Reply reply = Reply::with_body(body);
   reply.descriptors = {table.directory().read_only_fd(), table.data().read_only_fd()};
   return reply;
 }
 
 Reply Requests::open_table(const layout::TableNameRequest& request) {
+  if (const SetAsideTable* aside = find_set_aside(request.name)) {
+    return Reply::failed(error(GEAR_ECORRUPT, "open table \"%s\": it is set aside since the server was started again: %s; drop it (gearctl table rm), and make it anew",
+                        request.name, aside->why.c_str()));
+  }
   auto table = conductor_.find_table(request.name);
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "open table \"%s\": no such table; gearctl table ls shows those there are",
@@ -232,26 +256,37 @@ Reply Requests::open_table(const layout::TableNameRequest& request) {
 
 Reply Requests::attach_table(const layout::TableAttachRequest& request) {
   auto table = conductor_.find_table(request.table_id);
+  for (const SetAsideTable& aside : set_aside) {
+    if (aside.id != request.table_id) continue;
+    return Reply::failed(error(GEAR_ECORRUPT, "attach table \"%s\": it is set aside: %s", aside.name.c_str(), aside.why.c_str()));
+  }
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "attach table: the table of this handle does not exist (any more)"));
   }
-  for (const Secret& secret : secrets_) {
-    if (secret.table_id != request.table_id) continue;
-    uint8_t difference = 0;  // looks at every byte, so that time tells nothing
-    for (size_t i = 0; i < sizeof secret.bytes; ++i) {
-      difference |= static_cast<uint8_t>(secret.bytes[i] ^ request.secret[i]);
-    }
-    if (difference == 0) return table_reply(*table);
-  }
+  if (same_secret(table->header().secret, request.secret)) return table_reply(*table);
   return Reply::failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
 }
 
+const SetAsideTable* Requests::find_set_aside(const std::string& name) const {
+  for (const SetAsideTable& table : set_aside) {
+    if (table.name == name) return &table;
+  }
+  return nullptr;
+}
+
+Reply Requests::drop_set_aside_table(const std::string& name) {
+  drop_set_aside(instance_.id(), find_set_aside(name)->id);
+  std::erase_if(set_aside, [&](const SetAsideTable& table) { return table.name == name; });
+  log(LogLevel::kInfo, "table \"%s\", which was set aside, dropped", name.c_str());
+  return {};
+}
+
 Reply Requests::drop_table(const layout::TableNameRequest& request) {
+  if (find_set_aside(request.name) != nullptr) return drop_set_aside_table(request.name);
   auto table = conductor_.find_table(request.name);
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
   }
-  std::erase_if(secrets_, [&](const Secret& secret) { return secret.table_id == table->id(); });
   conductor_.drop_table(*table);
   log(LogLevel::kInfo, "table \"%s\" dropped", request.name);
   return {};
@@ -261,6 +296,9 @@ Reply Requests::list_tables() {
   Reply reply;
   for (const auto& table : conductor_.tables()) {
     if (!reply.add_name(table->name())) break;
+  }
+  for (const SetAsideTable& table : set_aside) {
+    if (!reply.add_name(table.name.c_str())) break;
   }
   return reply;
 }
@@ -275,18 +313,19 @@ Result<std::shared_ptr<Table>> Requests::usable_table(uint64_t id, const char* w
 }
 
 Status Requests::check_channels() const {
-  if (conductor_.port_count() < options_.channels_max) return {};
+  uint32_t most = std::min(options_.channels_max, instance_.ledger().channels_max());
+  if (conductor_.port_count() < most) return {};
   return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some, or raise channels_max",
-               options_.channels_max);
+               most);
 }
 
 MemoryOptions Requests::channel_memory() const {
   MemoryOptions memory;
-  memory.memory = options_.memory;
+  memory.memory = instance_.memory();
   return memory;
 }
 
-Reply Requests::open_writer(const Session& session, const ControlHeader& header,
+Reply Requests::open_writer(Session& session, const ControlHeader& header,
                             const char* body) {
   layout::WriterOpenRequest request;
   if (header.body_bytes < sizeof request) return malformed(header);
@@ -303,38 +342,69 @@ Reply Requests::open_writer(const Session& session, const ControlHeader& header,
   if (!table.ok()) return Reply::failed(table.status());
   // A writer that was killed a moment ago holds no name.
   if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead(session.id);
-  return channel_reply(WriterPort::open(table.value(), wanted, instance_.id(),
-                                        next_channel_id_++, session.id, channel_memory()),
-                       true);
+  return channel_reply(session,
+                       WriterPort::open(table.value(), wanted, instance_.id(),
+                                        instance_.ledger().take_channel_id(), session.id,
+                                        channel_memory()),
+                       nullptr, wanted.lanes);
 }
 
-Reply Requests::open_sampler(const Session& session, const layout::SamplerOpenRequest& request) {
+Reply Requests::open_sampler(Session& session, const layout::SamplerOpenRequest& request) {
   Status room = check_channels();
   if (!room.ok()) return Reply::failed(room);
   auto table = usable_table(request.table_id, "open sampler");
   if (!table.ok()) return Reply::failed(table.status());
-  return channel_reply(SamplerPort::open(table.value(), request, instance_.id(),
-                                         next_channel_id_++, session.id, channel_memory()),
-                       false);
+  return channel_reply(session,
+                       SamplerPort::open(table.value(), request, instance_.id(),
+                                         instance_.ledger().take_channel_id(), session.id,
+                                         channel_memory()),
+                       &request, 0);
 }
 
-Reply Requests::open_items(const Session& session, const layout::TableIdRequest& request) {
+Reply Requests::open_items(Session& session, const layout::TableIdRequest& request) {
   Status room = check_channels();
   if (!room.ok()) return Reply::failed(room);
   auto table = conductor_.find_table(request.table_id);
   if (!table) return Reply::failed(error(GEAR_EDROPPED, "change items: the table was dropped"));
-  return channel_reply(ItemsPort::open(table, instance_.id(), next_channel_id_++, session.id,
-                                       channel_memory()),
-                       false);
+  return channel_reply(session,
+                       ItemsPort::open(table, instance_.id(), instance_.ledger().take_channel_id(),
+                                       session.id, channel_memory()),
+                       nullptr, 0);
 }
 
-Reply Requests::channel_reply(Result<std::unique_ptr<Port>> port, bool with_data) {
+Reply Requests::channel_reply(Session& session, Result<std::unique_ptr<Port>> port,
+                              const layout::SamplerOpenRequest* sampler, uint32_t lanes) {
   if (!port.ok()) return Reply::failed(port.status());
   Port* added = conductor_.add_port(port.take());
+  Status kept = keep(session, *added, sampler, lanes);
+  if (!kept.ok()) {
+    added->begin_close();
+    return Reply::failed(kept);
+  }
   Reply reply = Reply::with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
   reply.descriptors = {added->segment().writable_fd()};
-  if (with_data) reply.descriptors.push_back(added->table().data().writable_fd());
+  if (lanes > 0) reply.descriptors.push_back(added->table().data().writable_fd());
   return reply;
+}
+
+// A server that dies before this closes the lanes again; the client had no answer.
+Status Requests::keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler,
+                      uint32_t lanes) {
+  // Not at hello: only who has a channel can hold anything, and its start time costs a look into /proc.
+  bool adoptable = instance_.memory() == GEAR_MEMORY_POSIX;
+  if (adoptable && session.record->start_ticks == 0 && session.peer.pid != 0) {
+    publish(session.record->start_ticks, process_start_ticks(session.peer.pid));
+  }
+  layout::ChannelRecord record = port.describe();
+  if (sampler != nullptr) record.sampler = *sampler;
+  record.lanes = lanes;
+  layout::ChannelRecord* kept = instance_.ledger().add(record);
+  if (kept == nullptr) {
+    return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some",
+                 instance_.ledger().channels_max());
+  }
+  port.keep_in(kept);
+  return {};
 }
 
 Reply Requests::close_channel(const Session& session, const layout::ChannelIdRequest& request) {

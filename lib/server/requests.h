@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/adoption.h"
 #include "server/conductor.h"
 #include "server/instance.h"
 #include "server/session.h"
@@ -61,6 +62,9 @@ class Requests {
   };
   Facts facts;
 
+  // Adopted from the server before: nobody can use them, but they can be dropped.
+  std::vector<SetAsideTable> set_aside;
+
   // Ends the sessions of processes that are dead, whether or not their deaths were told yet.
   std::function<void(uint64_t but)> bury_the_dead = [](uint64_t) {};
 
@@ -76,31 +80,27 @@ class Requests {
   Reply raise_version(const layout::TableVersionRequest& request);
   Reply about_group(const layout::GroupRequest& request, bool drop);
   Reply list_groups(const layout::TableIdRequest& request);
-  Reply open_writer(const Session& session, const layout::ControlHeader& header, const char* body);
-  Reply open_sampler(const Session& session, const layout::SamplerOpenRequest& request);
-  Reply open_items(const Session& session, const layout::TableIdRequest& request);
+  Reply open_writer(Session& session, const layout::ControlHeader& header, const char* body);
+  Reply open_sampler(Session& session, const layout::SamplerOpenRequest& request);
+  Reply open_items(Session& session, const layout::TableIdRequest& request);
   Reply close_channel(const Session& session, const layout::ChannelIdRequest& request);
   Reply server_info();
 
   Reply table_reply(const Table& table);
-  Reply channel_reply(Result<std::unique_ptr<Port>> port, bool with_data);
+  Reply channel_reply(Session& session, Result<std::unique_ptr<Port>> port,
+                      const layout::SamplerOpenRequest* sampler, uint32_t lanes);
   Result<std::shared_ptr<Table>> usable_table(uint64_t id, const char* what);
   Status check_channels() const;
   MemoryOptions channel_memory() const;
-  void make_secret(uint64_t table_id);
+  Status keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler, uint32_t lanes);
+  const SetAsideTable* find_set_aside(const std::string& name) const;
+  Reply drop_set_aside_table(const std::string& name);
 
   const ServerOptions& options_;
   Instance& instance_;
   Conductor& conductor_;
   TableMaker& maker_;
   std::set<std::string> names_being_made_;
-  struct Secret {
-    uint64_t table_id;
-    uint8_t bytes[16];
-  };
-  std::vector<Secret> secrets_;
-  uint64_t next_table_id_ = 1;
-  uint32_t next_channel_id_ = 1;
 };
 
 }  // namespace gear

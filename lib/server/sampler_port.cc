@@ -9,6 +9,7 @@
 namespace gear {
 
 using layout::CompletionType;
+using LeaseState = layout::LeaseRecordState;
 using layout::SubmissionOp;
 using layout::SubmissionRecord;
 
@@ -19,6 +20,10 @@ constexpr uint32_t kSubmissionSlots = 256;
 
 uint64_t rows_ahead(const layout::SamplerOpenRequest& request) {
   return uint64_t{request.prefetch} + request.batch_rows_max;
+}
+
+uint64_t lease_slots(const layout::SamplerOpenRequest& request, const ChannelPlan& plan) {
+  return std::bit_ceil(uint64_t{request.batches_max} * request.batch_rows_max + plan.completion_slots);
 }
 
 ChannelPlan sampler_plan(const layout::SamplerOpenRequest& request) {
@@ -89,8 +94,16 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
     if (!opened.ok()) return opened.status();
     group = opened.take();
   }
+  Leases leases;
+  if (request.direct == 0) {
+    uint64_t number = group ? group->ordinal() + 1 : 0;
+    Result<Leases> made = Leases::create(lease_slots(request, plan), number, instance_id, id, memory);
+    if (!made.ok()) return made.status();
+    leases = made.take();
+  }
   std::unique_ptr<SamplerPort> port(
       new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
+  port->leases_ = std::move(leases);
   port->group_ = std::move(group);
   if (port->group_) ++port->group_->consumers;
   return std::unique_ptr<Port>(std::move(port));
@@ -105,18 +118,136 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
       prefetch_(request.prefetch),
       direct_(request.direct != 0),
       filter_{request.version_policy, request.version_lag} {
-  if (direct_) return;
-  uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
-  leases_.resize(std::bit_ceil(held + plan.completion_slots));
-  if (unique_) aside_.reserve(plan.completion_slots);
+  if (unique_ && !direct_) aside_.reserve(plan.completion_slots);
+}
+
+SamplerPort::SamplerPort(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table)
+    : Port(record, std::move(segment), std::move(table)),
+      rng_(record->sampler.seed ^ static_cast<uint64_t>(now_ns())),
+      index_(record->sampler.index),
+      unique_(record->sampler.unique != 0 && record->sampler.group[0] == '\0'),
+      prefetch_(record->sampler.prefetch),
+      direct_(record->sampler.direct != 0),
+      filter_{record->sampler.version_policy, record->sampler.version_lag} {
+  if (direct_) watched_items_ = record->note;
+  if (unique_ && !direct_) aside_.reserve(record->completion_slots);
+}
+
+Result<std::unique_ptr<Port>> SamplerPort::adopt(std::shared_ptr<Table> table, Segment channel,
+                                                 layout::ChannelRecord* record) {
+  const layout::SamplerOpenRequest& request = record->sampler;
+  ChannelPlan plan = sampler_plan(request);
+  if (plan.submission_slots != record->submission_slots || plan.completion_slots != record->completion_slots ||
+      !draws_by(table->header(), request.index)) {
+    return error(GEAR_EPROTOCOL, "sampler channel %u on \"%s\": %u and %u slots, index %u, do not fit what it was opened with; open it anew",
+                 record->id, table->name(), record->submission_slots, record->completion_slots, request.index);
+  }
+  Leases leases;
+  std::shared_ptr<ConsumerGroup> group;
+  bool dropped = false;
+  if (request.direct == 0) {
+    Result<Segment> segment = Segment::adopt("adopt sampler", layout::SegmentKind::kLeases,
+                                             table->header().segment.instance_id, record->id);
+    if (!segment.ok()) return segment.status();
+    Result<Leases> left = Leases::adopt(segment.take(), lease_slots(request, plan));
+    if (!left.ok()) return left.status();
+    leases = left.take();
+    if (request.group[0] != '\0') group = table->find_group(request.group);
+    dropped = request.group[0] != '\0' && (!group || group->ordinal() + 1 != leases.group());
+    if (dropped) {
+      group = std::make_shared<ConsumerGroup>(request.group);
+      group->dropped = true;
+    }
+  }
+  std::unique_ptr<SamplerPort> port(new SamplerPort(record, std::move(channel), std::move(table)));
+  port->leases_ = std::move(leases);
+  port->group_ = std::move(group);
+  if (port->group_) ++port->group_->consumers;
+  if (!port->direct_) port->adopt_leases();
+  if (dropped && !port->failed()) port->fail(GEAR_EDROPPED);
+  return std::unique_ptr<Port>(std::move(port));
+}
+
+void SamplerPort::adopt_leases() {
+  uint64_t epoch = table().header().counters.epoch;
+  for (Leases::Record& one : leases_) {
+    LeaseState state = Leases::state(one);
+    if (state == LeaseState::kNone) continue;
+    bool again = group_ && one.record.type == static_cast<uint32_t>(CompletionType::kItemAgain);
+    if (!table().adopt_draw(Leases::drawn(one), state == LeaseState::kPosted && !again)) {
+      Leases::set_state(one, LeaseState::kNone);
+      continue;
+    }
+    if (state != LeaseState::kTaken) continue;
+    ++taken_;
+    if (group_ && one.epoch == epoch) ++group_->counts.in_flight;
+  }
+  finish_step(table().header().intent);
+  finish_revocation();
+  for (const Leases::Record& one : leases_) {
+    if (group_ && Leases::state(one) != LeaseState::kNone) table().adopt_lease(*group_, Leases::drawn(one));
+  }
+  post_again();
+}
+
+// One step of this channel may be done in part. A draw that no lease came of never was; the others are completed, and then
+// recognised when their record is applied once more.
+void SamplerPort::finish_step(const layout::IntentRecord& intent) {
+  if (intent.channel != id()) return;
+  auto op = static_cast<layout::IntentOp>(intent.op);
+  Leases::Record& lease = leases_.at(intent.number);
+  LeaseState state = lease.number == intent.number ? Leases::state(lease) : LeaseState::kNone;
+  bool same_count = table().times_sampled(intent.slot) == intent.times_sampled;
+  switch (op) {
+    case layout::IntentOp::kDraw:
+      if (state == LeaseState::kPosted) return table().end_step();
+      return group_ ? table().keep_draw_counted() : table().undo_draw();
+    case layout::IntentOp::kTake:
+      if (group_ && state == LeaseState::kPosted) {
+        group_->counts.delivered = intent.steps;
+        group_->counts.redelivered = intent.episodes;
+      }
+      if (state == LeaseState::kPosted) {
+        return take_one(lease, now_ns(), table().header().counters.samples != intent.samples);
+      }
+      leases_.set_resolved(std::max(resolved(), intent.number + 1));
+      return table().end_step();
+    case layout::IntentOp::kReturn:
+      if (state == LeaseState::kPosted) return return_one(lease, !same_count);
+      return table().end_step();
+    case layout::IntentOp::kRelease:
+      if (state != LeaseState::kTaken) return table().end_step();
+      if (group_) group_->counts.acknowledged = intent.steps;
+      return end_lease(lease, LeaseEnd::kReleased);
+    default: return;
+  }
+}
+
+// Draws that were being taken back when the other server died, newest first.
+void SamplerPort::finish_revocation() {
+  for (uint64_t number = resolved(); number < leases_.revoked(); ++number) {
+    if (Leases::state(leases_.at(number)) == LeaseState::kNone) return return_through(leases_.revoked());
+  }
+}
+
+// The same bytes where they are already. Whatever the other server had not published is seen now.
+void SamplerPort::post_again() {
+  completions().go_back_to(resolved());
+  for (uint64_t number = resolved(); number < leases_.posted(); ++number) {
+    layout::CompletionRecord record;
+    record.draw = leases_.at(number).record;
+    completions().push(record);
+  }
+  publish(header()->draws_revoked, leases_.revoked());
+  demand_new_ = true;
+  publish_progress();
 }
 
 void SamplerPort::give_up() {
   if (direct_) return;
-  uint64_t posted = completions().tail();
-  if (posted > resolved_) give_back(posted - resolved_);
-  for (Lease& lease : leases_) {
-    if (lease.state == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
+  return_through(completions().tail());
+  for (Leases::Record& lease : leases_) {
+    if (Leases::state(lease) == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
   }
   if (group_) --group_->consumers;
 }
@@ -124,14 +255,17 @@ void SamplerPort::give_up() {
 Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   auto op = static_cast<SubmissionOp>(record.op);
   if (op == SubmissionOp::kWatch) {
+    if (!direct_) return Step::kBroken;
     watched_items_ = record.argument;
+    publish(this->record().note, watched_items_);
     return Step::kApplied;
   }
   if (direct_) return Step::kBroken;
+  if (leases_.lapsed()) leases_.set_lapsed(false);
   switch (op) {
     case SubmissionOp::kDemand: return demand(record.argument, record.count);
-    case SubmissionOp::kTake: return take(record.count);
-    case SubmissionOp::kReturn: return give_back(record.count);
+    case SubmissionOp::kTake: return take(record.argument, record.count);
+    case SubmissionOp::kReturn: return give_back(record.argument, record.count);
     case SubmissionOp::kRelease:
       return release(record.argument, record.count, LeaseEnd::kReleased);
     case SubmissionOp::kReject:
@@ -141,105 +275,176 @@ Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   }
 }
 
+// A demand of before draws were revoked may end below them; its client has been told, and demands anew.
 Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
-  if (through < resolved_ || through - resolved_ > completions().slots()) return Step::kBroken;
-  demand_through_ = through;
-  demand_least_ = least;
+  if (through < resolved() && through >= leases_.revoked()) return Step::kBroken;
+  through = std::max(through, resolved());
+  if (through - resolved() > completions().slots()) return Step::kBroken;
+  leases_.set_demand(through, least);
   demand_new_ = true;
   return Step::kApplied;
 }
 
-Port::Step SamplerPort::take(uint64_t count) {
-  if (count > completions().tail() - resolved_) return Step::kBroken;
-  int64_t now = now_ns();
-  for (uint64_t end = resolved_ + count; resolved_ < end; ++resolved_) {
-    Lease& one = lease(resolved_);
-    if (group_) {
-      table().take_for(*group_, one.drawn);
-    } else {
-      table().take(one.drawn);
+// All of them or, when they were revoked, none. Applied a second time by the server that comes after a death in the middle,
+// it goes on where it was: what is taken is passed over.
+Port::Step SamplerPort::take(uint64_t first, uint64_t count) {
+  if (first > completions().tail() || count > completions().tail() - first) return Step::kBroken;
+  if (first < resolved()) {
+    const Leases::Record& one = leases_.at(first);
+    bool taken = one.number == first && Leases::state(one) == LeaseState::kTaken;
+    if (!taken && first >= leases_.revoked()) return Step::kBroken;
+    if (!taken) {
+      publish(header()->takes_void, first + 1);
+      return Step::kApplied;
     }
-    one.state = LeaseState::kTaken;
-    one.taken_ns = now;
-    ++taken_;
+  } else if (first > resolved()) {
+    if (first > leases_.revoked()) return Step::kBroken;
+    return_through(first);
+  }
+  int64_t now = now_ns();
+  while (resolved() < first + count) {
+    Leases::Record& next = leases_.at(resolved());
+    if (Leases::state(next) == LeaseState::kPosted) {
+      take_one(next, now, false);
+    } else {
+      leases_.set_resolved(resolved() + 1);  // adopted without its rows
+    }
   }
   return Step::kApplied;
 }
 
-// Newest first: a group has them in their old order again, and a list finds their places at its end.
-Port::Step SamplerPort::give_back(uint64_t count) {
-  if (count > completions().tail() - resolved_) return Step::kBroken;
-  for (uint64_t number = resolved_ + count; number-- > resolved_;) {
-    Lease& one = lease(number);
-    if (group_) {
-      table().give_back_for(*group_, one.drawn);
-    } else {
-      table().give_back(one.drawn);
-      table().unpin(one.drawn.pin);
-    }
-    one.state = LeaseState::kNone;
+// counted: of the step, the table's count is done.
+void SamplerPort::take_one(Leases::Record& lease, int64_t now_ns, bool counted) {
+  Drawn drawn = Leases::drawn(lease);
+  if (!counted) table().intend(layout::IntentOp::kTake, id(), lease.number, &drawn, group_.get());
+  if (group_) {
+    table().take_for(*group_, drawn, counted);
+  } else {
+    table().take(drawn, counted);
   }
-  resolved_ += count;
+  lease.taken_ns = now_ns;
+  Leases::set_state(lease, LeaseState::kTaken);
+  leases_.set_resolved(lease.number + 1);
+  table().end_step();
+  ++taken_;
+}
+
+Port::Step SamplerPort::give_back(uint64_t first, uint64_t count) {
+  uint64_t end = first + count;
+  if (first > completions().tail() || count > completions().tail() - first) return Step::kBroken;
+  if (end <= resolved()) return Step::kApplied;
+  bool follows = first <= leases_.revoked() || first == resolved();
+  if (!follows) return Step::kBroken;
+  return_through(end);
   return Step::kApplied;
+}
+
+// All that are untaken up to `end`. Newest first: a group has them in their old order again, and a list finds their places at
+// its end. `resolved` goes last: until then the next server finds those that are left.
+void SamplerPort::return_through(uint64_t end) {
+  for (uint64_t number = end; number-- > resolved();) {
+    Leases::Record& one = leases_.at(number);
+    if (Leases::state(one) == LeaseState::kPosted) return_one(one, false);
+  }
+  leases_.set_resolved(std::max(end, resolved()));
+}
+
+void SamplerPort::return_one(Leases::Record& lease, bool uncounted) {
+  Drawn drawn = Leases::drawn(lease);
+  if (group_) {
+    Leases::set_state(lease, LeaseState::kNone);
+    return table().give_back_for(*group_, drawn);
+  }
+  if (!uncounted) table().intend(layout::IntentOp::kReturn, id(), lease.number, &drawn, nullptr);
+  table().give_back(drawn, uncounted);
+  Leases::set_state(lease, LeaseState::kNone);
+  table().end_step();
+  table().unpin(drawn.pin);
 }
 
 Port::Step SamplerPort::release(uint64_t first, uint64_t count, LeaseEnd how) {
-  if (count > leases_.size() || first > resolved_ || count > resolved_ - first) {
+  if (count > leases_.slots() || first > resolved() || count > resolved() - first) {
     return Step::kBroken;
   }
   for (uint64_t number = first; number < first + count; ++number) {
-    Lease& one = lease(number);
+    Leases::Record& one = leases_.at(number);
     // Another number, or not taken: it expired, or was released before; nothing is left to end.
-    if (one.number == number && one.state == LeaseState::kTaken) end_lease(one, how);
+    if (one.number == number && Leases::state(one) == LeaseState::kTaken) end_lease(one, how);
   }
   return Step::kApplied;
 }
 
-void SamplerPort::end_lease(Lease& lease, LeaseEnd how) {
-  if (!group_) {
-    table().unpin(lease.drawn.pin);
-  } else if (how == LeaseEnd::kReleased) {
-    table().acknowledge(*group_, lease.drawn);
-  } else {
-    table().deliver_again(*group_, lease.drawn);
-  }
-  lease.state = LeaseState::kNone;
+void SamplerPort::end_lease(Leases::Record& lease, LeaseEnd how) {
+  Drawn drawn = Leases::drawn(lease);
   --taken_;
+  if (group_ && how == LeaseEnd::kReleased) {
+    table().intend(layout::IntentOp::kRelease, id(), lease.number, &drawn, group_.get());
+    table().acknowledge(*group_, drawn);
+    Leases::set_state(lease, LeaseState::kNone);
+    table().end_step();
+    return table().unpin(drawn.pin);
+  }
+  Leases::set_state(lease, LeaseState::kNone);
+  if (group_) return table().deliver_again(*group_, drawn);
+  table().unpin(drawn.pin);
 }
 
 void SamplerPort::tick(int64_t now_ns) {
-  int64_t timeout_ns = int64_t{table().header().lease_timeout_ms} * 1'000'000;
-  auto over = [&](const Lease& one) {
-    return one.state == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns;
+  if (direct_) return;
+  if (taken_ > 0) end_expired(now_ns);
+  if (untaken() > 0) revoke_untaken(now_ns);
+}
+
+void SamplerPort::end_expired(int64_t now_ns) {
+  auto over = [&](const Leases::Record& one) {
+    return Leases::state(one) == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns();
   };
   if (std::none_of(leases_.begin(), leases_.end(), over)) return;
   if (group_) drain();
-  for (Lease& one : leases_) {
+  for (Leases::Record& one : leases_) {
     if (over(one)) end_lease(one, LeaseEnd::kUnacknowledged);
   }
+}
+
+// Word, fence, ring, and then the draws: see ChannelHeader::draws_revoked. They were posted in order, so those that are due
+// come first.
+void SamplerPort::revoke_untaken(int64_t now_ns) {
+  uint64_t end = resolved();
+  while (end < completions().tail() && now_ns - leases_.at(end).posted_ns > timeout_ns()) ++end;
+  if (end == resolved()) return;
+  leases_.set_lapsed(true);
+  leases_.set_revoked(end);
+  publish(header()->draws_revoked, end);
+  fence_store_before_look();
+  drain();
+  if (end > resolved()) return_through(end);
+  if (leases_.lapsed()) leases_.set_demand(resolved(), 0);
+  publish_progress();
 }
 
 size_t SamplerPort::post_due() {
   size_t posted = 0;
   if (watched_items_ != 0) posted += post_watched();
   if (direct_) return posted;
-  bool wanted = completions().tail() < std::max(demand_through_, resolved_ + prefetch_);
+  if (leases_.lapsed()) return posted;
+  bool wanted = completions().tail() < std::max(leases_.demand_through(), resolved() + prefetch_);
   if (!wanted || (!demand_new_ && !table_changed())) return posted;
   demand_new_ = false;
+  posting_ns_ = now_ns();
 
   uint64_t tail = completions().tail();
-  if (prefetch_ == 0 && demand_through_ > tail) {
+  if (prefetch_ == 0 && leases_.demand_through() > tail) {
     // All or nothing, so that two samplers never each hold a part that the other waits for; unless fewer will do.
-    uint64_t missing = demand_through_ - tail;
+    uint64_t missing = leases_.demand_through() - tail;
     if (unique_) {
-      uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved_);
+      uint64_t left = table().drawable() - std::min(table().drawable(), tail - resolved());
       missing = std::min(missing, std::max<uint64_t>(left, 1));
     }
-    bool fewer_will_do = demand_least_ < demand_through_ - resolved_;
+    bool fewer_will_do = leases_.demand_least() < leases_.demand_through() - resolved();
     if (!fewer_will_do && !ready(missing)) return posted;
   }
-  if (unique_) return posted + post_unique(demand_through_);
-  return posted + post_draws(std::max(demand_through_, resolved_ + prefetch_));
+  if (unique_) return posted + post_unique(leases_.demand_through());
+  return posted + post_draws(std::max(leases_.demand_through(), resolved() + prefetch_));
 }
 
 // Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those
@@ -248,40 +453,41 @@ size_t SamplerPort::post_unique(uint64_t through) {
   uint64_t tail = completions().tail();
   uint64_t end = std::min(through, tail + completions().room());
   aside_.clear();
-  for (uint64_t number = resolved_; number < tail; ++number) {
-    if (table().set_aside(index_, lease(number).drawn)) aside_.push_back(number);
+  for (uint64_t number = resolved(); number < tail; ++number) {
+    if (table().set_aside(index_, Leases::drawn(leases_.at(number)))) aside_.push_back(number);
   }
   uint64_t next = tail;
   bool nothing_left = false;
-  while (next < end && lease(next).state == LeaseState::kNone && table().draws_ready(1)) {
+  while (next < end && Leases::state(leases_.at(next)) == LeaseState::kNone && table().draws_ready(1)) {
     nothing_left = !draw_unique(next);
     if (nothing_left) break;
     ++next;
   }
-  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, lease(aside_.back()).drawn.slot);
+  for (; !aside_.empty(); aside_.pop_back()) table().put_back(index_, leases_.at(aside_.back()).slot);
 
   for (uint64_t number = tail; number < next; ++number) {
-    Drawn& drawn = lease(number).drawn;
+    Leases::Record& one = leases_.at(number);
     // As if it were the first of its batch; where that is never, as in order, as drawn.
-    double probability = table().probability(index_, drawn);
-    if (probability > 0) drawn.record.probability = probability;
+    double probability = table().probability(index_, Leases::drawn(one));
+    if (probability > 0) one.record.probability = probability;
     layout::CompletionRecord record;
-    record.draw = drawn.record;
+    record.draw = one.record;
     completions().push(record);
   }
   if (table().drawable() == 0) nothing_left = true;
-  if (!nothing_left || next == resolved_ || draws_end_ == next) return next - tail;
+  if (!nothing_left || next == resolved() || draws_end_ == next) return next - tail;
   draws_end_ = next;
   publish(header()->draws_end, next);
   return next - tail + 1;
 }
 
 bool SamplerPort::draw_unique(uint64_t number) {
-  Lease& one = lease(number);
-  if (!table().draw(index_, rng_, filter_, &one.drawn)) return false;
-  one.number = number;
-  one.state = LeaseState::kPosted;
-  if (table().set_aside(index_, one.drawn)) aside_.push_back(number);
+  Drawn drawn;
+  table().begin_draw(id(), number);
+  if (!table().draw(index_, rng_, filter_, &drawn)) return false;
+  leases_.post(number, drawn, posting_ns_);
+  table().end_step();
+  if (table().set_aside(index_, drawn)) aside_.push_back(number);
   return true;
 }
 
@@ -302,13 +508,14 @@ bool SamplerPort::draw(Drawn* drawn) {
 
 bool SamplerPort::post_one_draw() {
   uint64_t number = completions().tail();
-  Lease& one = lease(number);
-  if (one.state != LeaseState::kNone || !ready(1)) return false;
-  if (!draw(&one.drawn)) return false;
-  one.number = number;
-  one.state = LeaseState::kPosted;
+  if (Leases::state(leases_.at(number)) != LeaseState::kNone || !ready(1)) return false;
+  Drawn drawn;
+  table().begin_draw(id(), number);
+  if (!draw(&drawn)) return false;
+  leases_.post(number, drawn, posting_ns_);
+  table().end_step();
   layout::CompletionRecord record;
-  record.draw = one.drawn.record;
+  record.draw = drawn.record;
   completions().push(record);
   return true;
 }

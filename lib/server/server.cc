@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -40,6 +42,16 @@ constexpr uint32_t kPollsPerLook = 64;
 constexpr int64_t kSpinNsMost = 200'000;
 constexpr int64_t kDeadLookNs = 100'000'000;
 
+// A hello of a client that was here before, whole: with the channels it has.
+bool returns(const layout::ControlHeader& header, const char* body) {
+  layout::HelloRequest request;
+  if (header.op != static_cast<uint16_t>(layout::ControlOp::kHello)) return false;
+  if (header.body_bytes < sizeof request) return false;
+  memcpy(&request, body, sizeof request);
+  uint64_t bytes = sizeof request + request.channels * sizeof(uint32_t);
+  return request.session != 0 && header.body_bytes == bytes;
+}
+
 void drain_eventfd(int fd) {
   uint64_t count;
   [[maybe_unused]] ssize_t ignored = read(fd, &count, sizeof count);
@@ -54,10 +66,14 @@ class ServerLoop final : public Server {
         instance_(std::move(instance)),
         loop_(std::move(loop)),
         stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        conductor_(instance_->ledger()),
         requests_(options_, *instance_, conductor_, maker_) {
     requests_.facts.event_loop = loop_->name();
     requests_.bury_the_dead = [this](uint64_t but) { end_dead_sessions(true, but); };
   }
+
+  // What a dead server of the instance left. Errors: as adopt_remains.
+  Status adopt();
 
   Status watch_own_descriptors() {
     GEAR_TRY(loop_->add(stop_.get(), token(Source::kStop, 0)));
@@ -93,6 +109,9 @@ class ServerLoop final : public Server {
   void end_dead_sessions(bool pollable_too, uint64_t but);
   void turn_away(int listener);
   void serve_request(Session& session);
+  Session* resume(Session& fresh, const layout::ControlHeader& header, Status* refused);
+  Status move_connection(Session& from, Session& to);
+  void settle_adopted();
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
   void send_made_tables();
   void close_socket(Session& session);
@@ -108,7 +127,6 @@ class ServerLoop final : public Server {
   TableMaker maker_;
   Requests requests_;
   std::unordered_map<uint64_t, Session> sessions_;
-  uint64_t next_session_ = 1;
   int64_t tick_due_ = INT64_MAX;
   size_t unpollable_ = 0;  // sessions whose process has no pidfd
   int64_t dead_due_ = 0;
@@ -122,6 +140,7 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   // Here and not at creation: an io_uring poll belongs to the thread that asked for it, and ends with it.
   Status watched = watch_own_descriptors();
   if (!watched.ok()) return log(LogLevel::kError, "serve: %s", watched.text().c_str());
+  settle_adopted();
   if (tick) tick_due_ = now_ns();
   worked_ns_ = now_ns();
   spin_ns_ = options_.spin_ns;
@@ -150,6 +169,9 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
       spin_pause();
     }
   }
+  // Of no process any more: clients that lose their connection now know that it is for good.
+  publish(instance_->words()->ending, 1u);
+  publish(instance_->words()->pid, 0u);
   // Whoever waits for a table is told now, not by its own timeout.
   for (const auto& table : conductor_.tables()) conductor_.close_table(*table);
 }
@@ -225,7 +247,7 @@ void ServerLoop::accept_clients(int listener) {
       return;
     }
     Session session;
-    session.id = next_session_++;
+    session.id = instance_->ledger().take_session_id();
     session.socket = accepted.take();
     Result<Peer> peer = peer_of(session.socket.get());
     // Only this user's processes, and root's: the abstract socket has no mode bits of its own.
@@ -234,10 +256,11 @@ void ServerLoop::accept_clients(int listener) {
       continue;
     }
     session.peer = peer.value();
-    if (sessions_.size() >= options_.clients_max) {
+    uint32_t most = std::min(options_.clients_max, instance_->ledger().sessions_max());
+    if (sessions_.size() >= most) {
       reply_to(session, 0, 0,
                {error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max",
-                      options_.clients_max),
+                      most),
                 {}, {}, false});
       continue;
     }
@@ -325,9 +348,102 @@ void ServerLoop::serve_request(Session& session) {
     return expel(session.id, received.status().text().c_str());
   }
   const layout::ControlHeader& header = received.value().header;
-  Reply reply = requests_.answer(session, header, body_.data());
+  Session* asks = &session;
+  if (returns(header, body_.data())) {
+    Status refused;
+    asks = resume(session, header, &refused);
+    if (!refused.ok()) return reply_to(session, header.op, header.request_id, Reply::failed(refused));
+  }
+  Reply reply = requests_.answer(*asks, header, body_.data());
   if (reply.later) return;
-  reply_to(session, header.op, header.request_id, reply);
+  reply_to(*asks, header.op, header.request_id, reply);
+}
+
+// The session that the client had, with the new connection; `fresh` is gone then. Or `fresh`, and why not.
+Session* ServerLoop::resume(Session& fresh, const layout::ControlHeader& header, Status* refused) {
+  layout::HelloRequest request;
+  memcpy(&request, body_.data(), sizeof request);
+  std::vector<uint32_t> channels((header.body_bytes - sizeof request) / sizeof(uint32_t));
+  memcpy(channels.data(), body_.data() + sizeof request, channels.size() * sizeof(uint32_t));
+  auto id = static_cast<unsigned long long>(request.session);
+  auto found = sessions_.find(request.session);
+  bool known = found != sessions_.end() && found->second.record != nullptr && !fresh.greeted;
+  if (!known || found->second.expelled) {
+    *refused = error(GEAR_ENOTFOUND, "resume session %llu: %s; connect anew", id,
+                     known ? "it was expelled, for it broke the protocol"
+                           : "this server does not know it, for it ended, or its server kept nothing (memory = memfd)");
+    return &fresh;
+  }
+  Session& session = found->second;
+  bool same_process = session.peer.uid == fresh.peer.uid && session.peer.pid == fresh.peer.pid;
+  if (!same_secret(session.record->token, request.token) || !same_process) {
+    *refused = error(GEAR_EPERM, "resume session %llu: it is another process's, or the token is not its; connect anew", id);
+    return &fresh;
+  }
+  conductor_.close_ports_of(session.id, channels);
+  *refused = move_connection(fresh, session);
+  if (!refused->ok()) return &fresh;
+  log(LogLevel::kInfo, "client \"%s\" (process %d) is back", session.name.c_str(), session.peer.pid);
+  return &session;
+}
+
+Status ServerLoop::move_connection(Session& from, Session& to) {
+  close_socket(to);
+  if (to.doorbell.valid()) loop_->remove(to.doorbell.get());
+  loop_->remove(from.socket.get());
+  loop_->remove(from.doorbell.get());
+  to.socket = std::move(from.socket);
+  to.doorbell = std::move(from.doorbell);
+  if (from.process.pollable()) loop_->remove(from.process.fd());
+  if (!from.process.pollable()) --unpollable_;
+  if (from.process.pollable() && !to.process.pollable()) {
+    to.process = std::move(from.process);
+    --unpollable_;
+    GEAR_TRY(loop_->add(to.process.fd(), token(Source::kProcess, to.id)));
+  }
+  uint64_t gone = from.id;
+  GEAR_TRY(loop_->add(to.socket.get(), token(Source::kSocket, to.id)));
+  GEAR_TRY(loop_->add(to.doorbell.get(), token(Source::kDoorbell, to.id)));
+  sessions_.erase(gone);
+  requests_.facts.clients = sessions_.size();
+  return {};
+}
+
+Status ServerLoop::adopt() {
+  if (!instance_->adopted()) {
+    if (options_.socket_path.empty()) return {};
+    requests_.set_aside = find_set_aside(instance_->id());
+    for (const SetAsideTable& table : requests_.set_aside) instance_->ledger().pass_table_id(table.id);
+    return {};
+  }
+  int64_t started = now_ns();
+  Result<Adopted> adopted = adopt_remains(instance_->id(), instance_->ledger(), conductor_);
+  if (!adopted.ok()) return adopted.status();
+  requests_.set_aside = std::move(adopted.value().set_aside);
+  for (Session& session : adopted.value().sessions) sessions_.emplace(session.id, std::move(session));
+  log(LogLevel::kWarning,
+      "adopted from a dead server in %.1f ms: %zu tables (%zu set aside), %zu channels, %zu clients",
+      static_cast<double>(now_ns() - started) / 1e6, conductor_.tables().size(),
+      requests_.set_aside.size(), conductor_.port_count(), sessions_.size());
+  return {};
+}
+
+// Before anyone is served: what was accepted has its effect, and who died meanwhile is gone.
+void ServerLoop::settle_adopted() {
+  std::vector<uint64_t> dead;
+  for (auto& [id, session] : sessions_) {
+    if (session.dead) dead.push_back(id);
+    if (!session.process.pollable()) {
+      ++unpollable_;
+    } else if (!loop_->add(session.process.fd(), token(Source::kProcess, id)).ok()) {
+      session.process = ProcessWatch();
+      ++unpollable_;
+    }
+  }
+  conductor_.drain();
+  conductor_.end_closed();
+  for (uint64_t id : dead) end_session(id, "its process died while no server ran");
+  requests_.facts.clients = sessions_.size();
 }
 
 void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,
@@ -373,6 +489,7 @@ void ServerLoop::expel(uint64_t id, const char* why) {
   if (found == sessions_.end()) return;
   log(LogLevel::kWarning, "client \"%s\" (process %d) expelled: %s", found->second.name.c_str(),
       found->second.peer.pid, why);
+  found->second.expelled = true;
   close_socket(found->second);
 }
 
@@ -385,13 +502,14 @@ void ServerLoop::end_session(uint64_t id, const char* why) {
         session.peer.pid, why);
   }
   close_socket(session);
-  loop_->remove(session.doorbell.get());
+  if (session.doorbell.valid()) loop_->remove(session.doorbell.get());
   if (session.process.pollable()) {
     loop_->remove(session.process.fd());
   } else {
     --unpollable_;
   }
   conductor_.close_ports_of(id);
+  if (session.record != nullptr) instance_->ledger().remove(session.record);
   sessions_.erase(found);
   requests_.facts.clients = sessions_.size();
 }
@@ -401,10 +519,14 @@ void ServerLoop::end_session(uint64_t id, const char* why) {
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options) {
   Result<std::unique_ptr<Instance>> instance = Instance::create(options);
   if (!instance.ok()) return instance.status();
+  // A server that cannot start leaves what it was to adopt to the next one.
+  std::optional<NamesKept> kept;
+  if (instance.value()->adopted()) kept.emplace();
+  std::unique_ptr<Instance> own = instance.take();
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::create(options.allow_io_uring);
   if (!loop.ok()) return loop.status();
-  auto server =
-      std::make_unique<ServerLoop>(options, instance.take(), loop.take());
+  auto server = std::make_unique<ServerLoop>(options, std::move(own), loop.take());
+  GEAR_TRY(server->adopt());
   return std::unique_ptr<Server>(std::move(server));
 }
 

@@ -15,6 +15,7 @@ struct ServerOptions {
   std::string socket_path;          // empty: only the abstract socket of the instance (embedded)
   uint32_t memory = GEAR_MEMORY_MEMFD;  // where tables that do not say go, and the server's own segments
   bool allow_io_uring = true;
+  bool fresh = false;               // discards what a dead server of the path left, instead of adopting it
   uint32_t clients_max = 1024;
   uint32_t tables_max = 1024;
   uint32_t channels_max = 16384;    // writers, samplers and item channels together
@@ -27,8 +28,10 @@ class Server {
   virtual ~Server() = default;
 
   // Binds the sockets and, with a socket path, takes the exclusive lock of that path (path + ".lock"): EADDRINUSE when
-  // another server holds it (its pid is in the text); a stale socket and the segments of the dead server of this path are
-  // removed. Errors: ENOTSOCKET, EPERM, EINVAL (path too long), EMFILE, ENOMEM, ESYSTEM.
+  // another server holds it (its pid is in the text); a stale socket is replaced, and what a dead server of this path left
+  // in /dev/shm is adopted: its tables, sessions and channels go on. A table that contradicts itself is set aside.
+  // Errors: ENOTSOCKET, EPERM, EINVAL (path too long), EVERSION (a server of another build left it; nothing is changed),
+  // ECORRUPT (its ledger), EMFILE, ENOMEM, ESYSTEM.
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options);
 
   // Serves until stop. `tick`, if given, is called from the loop at least every tick_ns while it serves.

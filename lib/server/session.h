@@ -3,14 +3,24 @@
 
 #include <string>
 
+#include "layout/ledger.h"
 #include "shm/descriptor.h"
 #include "shm/liveness.h"
 #include "shm/message.h"
 
 namespace gear {
 
+// Looks at every byte, so that time tells nothing.
+inline bool same_secret(const uint8_t (&one)[16], const uint8_t (&other)[16]) {
+  uint8_t difference = 0;
+  for (size_t i = 0; i < sizeof one; ++i) difference |= static_cast<uint8_t>(one[i] ^ other[i]);
+  return difference == 0;
+}
+
 // Server's thread only. A session ends when the client says goodbye or its process died, certified by the kernel. A
-// connection that closed without either keeps the session: its process may still write into blocks it was granted.
+// connection that closed without either keeps the session: its process may still write into blocks it was granted, and may
+// come back to the session over another connection. Through the ledger a session outlives its server; until its client is back
+// it has neither socket nor doorbell.
 struct Session {
   uint64_t id = 0;
   Descriptor socket;    // invalid once closed by the client
@@ -18,6 +28,9 @@ struct Session {
   ProcessWatch process;
   Peer peer{};
   std::string name;
+  layout::SessionRecord* record = nullptr;  // in the ledger, once it greeted
+  bool dead = false;                        // when a restarted server looked for it
+  bool expelled = false;
   bool greeted = false;
   bool said_goodbye = false;
 };

@@ -101,7 +101,7 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
     lanes_of.lane_owner(lane).lose_lane(lanes_of.lane_owner_index(lane));
   }
   for (uint32_t i = 0; i < lanes; ++i) {
-    uint32_t lane = lanes_of.open_lane(id);
+    uint32_t lane = lanes_of.open_lane(id, i);
     lanes_of.own_lane(lane, port.get(), i);
     if (!wanted.names.empty()) lanes_of.name_lane(lane, wanted.names[i]);
     port->lanes_.emplace_back().table_lane = lane;
@@ -109,12 +109,75 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
   return std::unique_ptr<Port>(std::move(port));
 }
 
+std::unique_ptr<Port> WriterPort::adopt(std::shared_ptr<Table> table, Segment channel,
+                                        layout::ChannelRecord* record) {
+  std::unique_ptr<WriterPort> port(new WriterPort(record, std::move(channel), std::move(table)));
+  port->steps_admitted_ = record->steps_admitted;
+  port->records_refused_ = record->records_refused;
+  port->lanes_.resize(record->lanes);
+  port->waiting_lanes_.reserve(record->lanes);
+  port->adopt_lanes();
+  return port;
+}
+
+void WriterPort::adopt_lanes() {
+  for (LaneState& lane : lanes_) lane.lost = true;
+  for (uint32_t i = 0; i < table().header().lanes_max; ++i) {
+    const layout::LaneRecord& lane = table().lane_record(i);
+    if (lane.state == 0 || lane.channel != id() || lane.owner_index >= lanes_.size()) continue;
+    lanes_[lane.owner_index].table_lane = i;
+    lanes_[lane.owner_index].lost = false;
+  }
+  for (uint32_t index = 0; index < lanes_.size(); ++index) adopt_lane(index);
+  rest_ = table().rest_of(id());
+}
+
+void WriterPort::adopt_lane(uint32_t index) {
+  auto again = [&](CompletionType type, GrantRecord record) {
+    record.type = static_cast<uint32_t>(type);
+    record.lane = index;
+    again_.push_back(record);
+  };
+  LaneState& lane = lanes_[index];
+  if (lane.lost) return again(CompletionType::kLaneLost, {});
+  table().own_lane(lane.table_lane, this, index);
+  for (const GrantRecord& block : table().grants_out(lane.table_lane)) {
+    again(CompletionType::kBlock, block);
+  }
+  for (uint32_t slot : table().episodes_out(lane.table_lane)) {
+    again(CompletionType::kEpisode, episode_grant(slot));
+  }
+  if (table().blocks_wanted(lane.table_lane) + table().episodes_wanted(lane.table_lane) > 0) {
+    await_grants(index);
+  }
+}
+
+void WriterPort::await_grants(uint32_t index) {
+  LaneState& lane = lanes_[index];
+  if (!lane.waits) waiting_lanes_.push_back(index);
+  lane.waits = true;
+}
+
+// All of it before new grants, so that a lane's come in their order.
+size_t WriterPort::post_again() {
+  size_t posted = 0;
+  uint64_t room = completions().room();
+  for (; again_posted_ < again_.size() && posted < room; ++posted) {
+    layout::CompletionRecord record{};
+    record.grant = again_[again_posted_++];
+    completions().push(record);
+  }
+  if (again_posted_ == again_.size()) {
+    again_ = {};
+    again_posted_ = 0;
+  }
+  return posted;
+}
+
 void WriterPort::lose_lane(uint32_t index) {
   LaneState& lane = lanes_[index];
   lane.rest = table().take_over_lane(lane.table_lane);
   lane.lost = true;
-  lane.blocks_wanted = 0;
-  lane.episodes_wanted = 0;
   // A client without room took nothing for long, and hears it from the count of refused records.
   if (failed() || completions().room() == 0) return;
   post(CompletionType::kLaneLost, index, {});
@@ -124,7 +187,9 @@ void WriterPort::lose_lane(uint32_t index) {
 // Nothing of it had an effect, but for the steps of a commit that were admitted before the lane was lost.
 void WriterPort::refuse(const SubmissionRecord& record) {
   auto op = static_cast<SubmissionOp>(record.op);
-  if (op != SubmissionOp::kNeedBlock && op != SubmissionOp::kNeedEpisode) ++records_refused_;
+  if (op == SubmissionOp::kNeedBlock || op == SubmissionOp::kNeedEpisode) return;
+  records_refused_ = static_cast<uint32_t>(before_this(records_refused_)) + 1;
+  note(this->record().records_refused, records_refused_);
 }
 
 void WriterPort::give_up() {
@@ -135,6 +200,8 @@ void WriterPort::give_up() {
       table().close_lane(lane.table_lane);
     }
   }
+  table().release(rest_);
+  rest_ = {};
   lanes_.clear();
   waiting_lanes_.clear();
 }
@@ -150,16 +217,9 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
   Admit admit = Admit::kBroken;
   switch (static_cast<SubmissionOp>(record.op)) {
     case SubmissionOp::kNeedBlock: return want_blocks(record.lane, record.count);
-    case SubmissionOp::kNeedEpisode:
-      if (lane.episodes_wanted + lane.episodes_granted >= kEpisodesAheadMax ||
-          table().header().episode_slots == 0) {
-        return Step::kBroken;
-      }
-      ++lane.episodes_wanted;
-      waiting_lanes_.push_back(record.lane);
-      return Step::kApplied;
+    case SubmissionOp::kNeedEpisode: return want_episode(record.lane);
     case SubmissionOp::kCommit: return commit(record.lane, record.count, record.argument);
-    case SubmissionOp::kEnd: admit = table().end_episode(table_lane, record.flags); break;
+    case SubmissionOp::kEnd: admit = table().end_episode(table_lane, record.flags, record.argument); break;
     case SubmissionOp::kEpisodeCells: admit = table().give_episode_cells(table_lane); break;
     case SubmissionOp::kItem:
       admit = table().make_item(table_lane, record.count, record.value);
@@ -176,22 +236,30 @@ Port::Step WriterPort::apply(const SubmissionRecord& record) {
     default: return Step::kBroken;
   }
   if (admit == Admit::kBlocked) return Step::kWait;
-  if (admit == Admit::kBroken) return Step::kBroken;
-  if (static_cast<SubmissionOp>(record.op) == SubmissionOp::kEnd && lane.episodes_granted > 0) {
-    --lane.episodes_granted;
-  }
-  return Step::kApplied;
+  return admit == Admit::kBroken ? Step::kBroken : Step::kApplied;
 }
 
 Port::Step WriterPort::want_blocks(uint32_t index, uint32_t count) {
   LaneState& lane = lanes_[index];
-  uint32_t unfilled = table().unfilled_blocks(lane.table_lane);
-  if (count > kUnfilledMax || unfilled + lane.blocks_wanted + count > kUnfilledMax + 1) {
-    return Step::kBroken;
-  }
-  if (count > 0 && lane.blocks_wanted == 0) waiting_lanes_.push_back(index);
-  lane.blocks_wanted += count;
+  uint32_t table_lane = lane.table_lane;
+  if (table().wants_noted(table_lane)) return Step::kApplied;
+  uint32_t wanted = table().blocks_wanted(table_lane);
+  uint32_t unfilled = table().unfilled_blocks(table_lane);
+  if (count > kUnfilledMax || unfilled + wanted + count > kUnfilledMax + 1) return Step::kBroken;
+  table().note_wants(table_lane, wanted + count, table().episodes_wanted(table_lane));
+  await_grants(index);
   lane.told_no_block = false;
+  return Step::kApplied;
+}
+
+Port::Step WriterPort::want_episode(uint32_t index) {
+  uint32_t lane = lanes_[index].table_lane;
+  if (table().wants_noted(lane)) return Step::kApplied;
+  uint32_t wanted = table().episodes_wanted(lane);
+  size_t ahead = wanted + table().episodes_out(lane).size();
+  if (ahead >= kEpisodesAheadMax || table().header().episode_slots == 0) return Step::kBroken;
+  table().note_wants(lane, table().blocks_wanted(lane), wanted + 1);
+  await_grants(index);
   return Step::kApplied;
 }
 
@@ -200,9 +268,11 @@ Port::Step WriterPort::commit(uint32_t index, uint32_t count, uint64_t rows_afte
   uint32_t lane = lanes_[index].table_lane;
   uint64_t rows = table().lane_rows(lane);
   if (count == 0 || rows_after < rows || rows_after - rows > count) return Step::kBroken;
+  uint64_t admitted = before_this(steps_admitted_);
   uint32_t done = 0;
   Admit admit = table().commit(lane, static_cast<uint32_t>(rows_after - rows), &done);
-  steps_admitted_ += done;
+  steps_admitted_ = admitted + count - (rows_after - table().lane_rows(lane));
+  note(record().steps_admitted, steps_admitted_);
   partly_ = partly_ || done > 0;
   if (admit == Admit::kBlocked) return Step::kWait;
   return admit == Admit::kBroken ? Step::kBroken : Step::kApplied;
@@ -211,13 +281,15 @@ Port::Step WriterPort::commit(uint32_t index, uint32_t count, uint64_t rows_afte
 size_t WriterPort::post_due() {
   size_t posted = partly_ ? 1 : 0;
   partly_ = false;
-  if (waiting_lanes_.empty()) return posted;
+  if (!again_.empty()) posted += post_again();
+  if (waiting_lanes_.empty() || !again_.empty()) return posted;
   size_t kept = 0;
   for (size_t i = 0; i < waiting_lanes_.size(); ++i) {
     uint32_t index = waiting_lanes_[i];
     uint64_t before = completions().tail();
     bool served = grant(index);
     posted += completions().tail() - before;
+    lanes_[index].waits = !served;
     if (!served) waiting_lanes_[kept++] = index;
   }
   waiting_lanes_.resize(kept);
@@ -227,26 +299,37 @@ size_t WriterPort::post_due() {
 // Grants what the lane waits for, as far as there is; true when nothing is left to grant.
 bool WriterPort::grant(uint32_t index) {
   LaneState& lane = lanes_[index];
-  while (lane.blocks_wanted > 0) {
+  if (lane.lost) return true;
+  // The ring has a place for every grant that is out, unless what was posted again takes it for a while.
+  while (table().blocks_wanted(lane.table_lane) > 0) {
     GrantRecord record{};
+    if (completions().room() == 0) return false;
     if (!table().grant_block(lane.table_lane, &record)) {
-      if (!lane.told_no_block && completions().room() > 0) {
+      if (!lane.told_no_block) {
         post(CompletionType::kNoBlock, index, record);
         lane.told_no_block = true;
       }
       return false;
     }
     post(CompletionType::kBlock, index, record);
-    --lane.blocks_wanted;
   }
-  while (lane.episodes_wanted > 0) {
-    GrantRecord record{};
-    if (!table().grant_episode(lane.table_lane, &record.block)) return false;
-    post(CompletionType::kEpisode, index, record);
-    --lane.episodes_wanted;
-    ++lane.episodes_granted;
+  while (table().episodes_wanted(lane.table_lane) > 0) {
+    uint32_t slot = 0;
+    if (completions().room() == 0) return false;
+    if (!table().grant_episode(lane.table_lane, &slot)) return false;
+    post(CompletionType::kEpisode, index, episode_grant(slot));
   }
   return true;
+}
+
+GrantRecord WriterPort::episode_grant(uint32_t slot) const {
+  const auto* episodes = layout::at_offset<layout::EpisodeRecord>(table().directory().data(),
+                                                                  table().header().episodes_offset);
+  GrantRecord record{};
+  record.block = slot;
+  record.generation = episodes[slot].generation;
+  record.start_row = episodes[slot].number;
+  return record;
 }
 
 void WriterPort::post(CompletionType type, uint32_t lane, const GrantRecord& grant) {

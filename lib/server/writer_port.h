@@ -27,6 +27,9 @@ class WriterPort final : public Port, public LaneOwner {
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, const LanesWanted& wanted,
                                             uint64_t instance_id, uint32_t id, uint64_t session,
                                             const MemoryOptions& memory);
+  // The port of a writer whose conductor died. The table's lanes are owned from here on; give_up is due even where it failed.
+  static std::unique_ptr<Port> adopt(std::shared_ptr<Table> table, Segment channel,
+                                     layout::ChannelRecord* record);
   // Whether a name is held by a writer that is not leaving.
   static bool names_are_held(const Table& table, const std::vector<uint64_t>& names);
   void give_up() override;
@@ -42,21 +45,29 @@ class WriterPort final : public Port, public LaneOwner {
 
   void refuse(const layout::SubmissionRecord& record);
   Step want_blocks(uint32_t lane, uint32_t count);
+  Step want_episode(uint32_t lane);
+  void await_grants(uint32_t lane);
   Step commit(uint32_t lane, uint32_t count, uint64_t rows_after);
   bool grant(uint32_t lane);
+  layout::GrantRecord episode_grant(uint32_t slot) const;
+  void adopt_lanes();
+  void adopt_lane(uint32_t index);
+  size_t post_again();
   void post(layout::CompletionType type, uint32_t lane, const layout::GrantRecord& grant);
 
   struct LaneState {
     uint32_t table_lane = layout::kNone;
-    uint32_t blocks_wanted = 0;
-    uint32_t episodes_wanted = 0;
-    uint32_t episodes_granted = 0;
+    bool waits = false;  // is in waiting_lanes_
     bool told_no_block = false;
-    bool lost = false;  // table_lane is another writer's by now
-    LaneRest rest;      // of a lost lane
+    bool lost = false;   // table_lane is another writer's by now
+    LaneRest rest;       // of a lost lane
   };
   std::vector<LaneState> lanes_;
   std::vector<uint32_t> waiting_lanes_;  // want blocks or episode slots that were not free
+  // After adoption: what the client may not have heard. It knows a grant, and a lane, that it has already.
+  std::vector<layout::GrantRecord> again_;
+  size_t again_posted_ = 0;
+  LaneRest rest_;  // of lanes that were lost before
   uint64_t steps_admitted_ = 0;
   uint32_t records_refused_ = 0;
   bool partly_ = false;

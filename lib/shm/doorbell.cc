@@ -31,8 +31,7 @@ void wake_client_if_asleep(layout::ChannelHeader* channel) {
   futex_wake(&channel->wake_word);
 }
 
-void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency,
-                    ClientFence fence) {
+bool conductor_needs_bell(const layout::InstanceSegment* instance, Urgency urgency, ClientFence fence) {
   if (fence == ClientFence::kOwn) {
     fence_store_before_look();
   } else {
@@ -40,12 +39,20 @@ void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Ur
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
   }
   auto state = static_cast<layout::ConductorState>(peek(instance->conductor_state));
-  if (state == layout::ConductorState::kAwake) return;
-  if (state == layout::ConductorState::kDrowsy && urgency == Urgency::kCommit) return;
+  if (state == layout::ConductorState::kAwake) return false;
+  return state != layout::ConductorState::kDrowsy || urgency != Urgency::kCommit;
+}
+
+void ring_bell(int doorbell_fd) {
   uint64_t one = 1;
   // EAGAIN: the counter is full, so the conductor has been told already.
   while (write(doorbell_fd, &one, sizeof one) < 0 && errno == EINTR) {
   }
+}
+
+void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency,
+                    ClientFence fence) {
+  if (conductor_needs_bell(instance, urgency, fence)) ring_bell(doorbell_fd);
 }
 
 bool can_fence_clients() {

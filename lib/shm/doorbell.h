@@ -38,6 +38,10 @@ enum class ClientFence {
 };
 
 // Client's side: after it published records. Includes the fence.
+// Whether the conductor would not see them soon enough by itself.
+bool conductor_needs_bell(const layout::InstanceSegment* instance, Urgency urgency, ClientFence fence);
+void ring_bell(int doorbell_fd);
+// Both.
 void ring_conductor(const layout::InstanceSegment* instance, int doorbell_fd, Urgency urgency,
                     ClientFence fence = ClientFence::kOwn);
 

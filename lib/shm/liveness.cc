@@ -126,6 +126,22 @@ Result<ProcessWatch> ProcessWatch::of_process(pid_t pid, WatchWay best) {
   return watch;
 }
 
+Result<ProcessWatch> ProcessWatch::of_process_started(pid_t pid, uint64_t start_ticks,
+                                                      WatchWay best) {
+  // The watch first: once it holds the process, whoever has the pid now has it for as long as the look takes.
+  Result<ProcessWatch> watch = of_process(pid, best);
+  if (!watch.ok()) return watch;
+  ProcessLook now = look_at(pid);
+  if (now.seen == Seen::kDead) return process_has_gone(pid);
+  if (now.seen == Seen::kRunning && now.start_ticks != start_ticks) return process_has_gone(pid);
+  return watch;
+}
+
+uint64_t process_start_ticks(pid_t pid) {
+  ProcessLook now = look_at(pid);
+  return now.seen == Seen::kRunning ? now.start_ticks : 0;
+}
+
 bool ProcessWatch::dead() const {
   if (pidfd_.valid()) {
     pollfd entry{pidfd_.get(), POLLIN, 0};

@@ -32,6 +32,9 @@ class ProcessWatch {
   // not to be had; or there is no /proc), EMFILE, ESYSTEM.
   static Result<ProcessWatch> of_peer(int socket, WatchWay best = WatchWay::kPeerPidfd);
   static Result<ProcessWatch> of_process(pid_t pid, WatchWay best = WatchWay::kPidfd);
+  // The process of that pid that started then (process_start_ticks); EDISCONNECTED also when another has the pid now.
+  static Result<ProcessWatch> of_process_started(pid_t pid, uint64_t start_ticks,
+                                                 WatchWay best = WatchWay::kPidfd);
 
   // True when fd() becomes readable at the death of the process. Otherwise fd() is -1, and dead()
   // is to be asked now and then.
@@ -50,5 +53,8 @@ class ProcessWatch {
   uint64_t start_ticks_ = 0;
   WatchWay way_ = WatchWay::kStartTime;
 };
+
+// When the process started, in ticks since boot; 0 when that cannot be seen, or it is gone.
+uint64_t process_start_ticks(pid_t pid);
 
 }  // namespace gear

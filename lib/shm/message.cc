@@ -29,8 +29,9 @@ Status wait_ready(int socket, short events, int64_t deadline_ns, const char* wha
     if (left_ns == 0) return error(GEAR_ETIMEDOUT, "%s: the time given ran out", what);
     timespec left{left_ns / 1'000'000'000, left_ns % 1'000'000'000};
     pollfd entry{socket, events, 0};
-    if (ppoll(&entry, 1, &left, nullptr) > 0) return {};
-    if (errno != EINTR && errno != EAGAIN && errno != 0) return system_error(errno, what);
+    int ready = ppoll(&entry, 1, &left, nullptr);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR && errno != EAGAIN) return system_error(errno, what);
   }
 }
 
@@ -289,7 +290,7 @@ Status send_message(int socket, const layout::ControlHeader& header, const void*
 }
 
 Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
-                                 int64_t deadline_ns) {
+                                 int64_t deadline_ns, layout::ControlHeader* refused) {
   Received received{};
   iovec parts[2] = {{&received.header, sizeof received.header}, {body, body_bytes_max}};
   alignas(cmsghdr) char control[kControlSpace];
@@ -320,9 +321,11 @@ Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
     return error(GEAR_EDISCONNECTED,
                  "receiving a control message: the peer has closed the connection");
   }
-  GEAR_TRY(check_received(received, static_cast<size_t>(bytes), descriptors, message.msg_flags,
-                          body_bytes_max));
-  return received;
+  Status sound = check_received(received, static_cast<size_t>(bytes), descriptors,
+                                message.msg_flags, body_bytes_max);
+  if (sound.ok()) return received;
+  if (refused != nullptr) *refused = received.header;
+  return sound;
 }
 
 Result<Descriptor> listen_unix(const std::string& path) {

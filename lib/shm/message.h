@@ -38,8 +38,10 @@ Status send_message(int socket, const layout::ControlHeader& header, const void*
 // of the message remains in the socket. Errors: ETIMEDOUT (nothing came yet), EDISCONNECTED (the
 // peer has closed), EMFILE (no room in the descriptor table for what was sent), EVERSION (both
 // versions in the text), EPROTOCOL, ESYSTEM.
+// `refused`, if given, takes the header of a message that came and was refused, EMFILE say: its body is
+// then in `body`. It is untouched otherwise.
 Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
-                                 int64_t deadline_ns);
+                                 int64_t deadline_ns, layout::ControlHeader* refused = nullptr);
 
 // Listens at a path, mode 0600 from the first moment. A socket file nobody listens at is replaced;
 // the caller holds the lock of the path. Errors: EINVAL (path empty or over 107 bytes), ENOTSOCKET,

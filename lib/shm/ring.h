@@ -78,6 +78,13 @@ class SubmissionConsumer {
     return RingRead::kRecord;
   }
   void advance() { ++head_; }
+  // Goes on where a conductor that died had come to. False when the client's position, or the head it was told, does not
+  // fit: the ring is broken.
+  bool resume(uint64_t head) {
+    head_ = tail_seen_ = head;
+    uint64_t told = head - observe(header_->submission_head);
+    return told <= slots_ && observe(header_->submission_tail) - head <= slots_ - told;
+  }
   // After the effects of the records up to here are in the directory.
   void publish_head() { publish(header_->submission_head, head_); }
 
@@ -110,11 +117,19 @@ class CompletionProducer {
     head_seen_ = head;
     return slots_ - (tail_ - head);
   }
+  // The records from there on are pushed once more, as they were.
+  void go_back_to(uint64_t tail) { tail_ = tail; }
   // Needs room.
   void push(const layout::CompletionRecord& record) {
     __builtin_memcpy(&records_[tail_++ & mask_], &record, sizeof record);
   }
   void publish_tail() { publish(header_->completion_tail, tail_); }
+  // Goes on behind what a conductor that died had published. False when the client's position does not fit.
+  bool resume() {
+    tail_ = observe(header_->completion_tail);
+    head_seen_ = observe(header_->completion_head);
+    return tail_ - head_seen_ <= slots_;
+  }
   uint64_t tail() const { return tail_; }
   uint64_t slots() const { return slots_; }
 

@@ -1,7 +1,7 @@
 #include "shm/segment.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +18,7 @@
 #include "layout/fingerprint.h"
 #include "shm/descriptor_error.h"
 #include "shm/memory.h"
+#include "shm/segment_names.h"
 
 #ifndef MFD_HUGETLB
 #define MFD_HUGETLB 0x0004U
@@ -28,34 +29,10 @@ namespace {
 
 namespace ipc = boost::interprocess;
 
-const char* const kFolder = "/dev/shm";
+constexpr const char* kFolder = kSegmentFolder;
 // An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all
 // of it forever.
 constexpr size_t kAllocationPieceBytes = size_t{64} << 20;
-
-const char* kind_name(layout::SegmentKind kind) {
-  switch (kind) {
-    case layout::SegmentKind::kInstance:
-      return "instance";
-    case layout::SegmentKind::kDirectory:
-      return "directory";
-    case layout::SegmentKind::kData:
-      return "data";
-    case layout::SegmentKind::kChannel:
-      return "channel";
-    case layout::SegmentKind::kLedger:
-      return "ledger";
-    case layout::SegmentKind::kLeases:
-      return "leases";
-    case layout::SegmentKind::kGroup:
-      return "group";
-  }
-  return "unknown";
-}
-
-std::string name_prefix(uint64_t instance_id) {
-  return format("gear.%u.%016llx.", geteuid(), static_cast<unsigned long long>(instance_id));
-}
 
 // A property that was not granted: the failure itself where it is required, else a line in the log,
 // once.
@@ -165,8 +142,31 @@ class Mappable {
   int fd_;
 };
 
+// Who made the segment, and what helps when it is of another build.
+struct Maker {
+  const char* maker;   // "the server's"
+  const char* reader;  // "this library's"
+  const char* remedy;
+};
+constexpr Maker kServer{"the server's", "this library's", "use one GEAR build on both sides"};
+constexpr Maker kDeadServer{"the dead server's", "this server's",
+                            "start the geard that made it, or discard what it left with --fresh"};
+
+Status check_build(const std::string& purpose, const layout::SegmentHeader& header,
+                   const Maker& maker) {
+  if (header.version == layout::kLayoutVersion && header.fingerprint == layout::kLayoutFingerprint) {
+    return {};
+  }
+  return error(GEAR_EVERSION,
+               "%s: %s layout version is %u, fingerprint %016llx; %s are %u, %016llx; %s",
+               purpose.c_str(), maker.maker, header.version,
+               static_cast<unsigned long long>(header.fingerprint), maker.reader,
+               layout::kLayoutVersion, static_cast<unsigned long long>(layout::kLayoutFingerprint),
+               maker.remedy);
+}
+
 Status check_header(const std::string& purpose, const layout::SegmentHeader& header, uint64_t size,
-                    layout::SegmentKind kind) {
+                    layout::SegmentKind kind, const Maker& maker) {
   const char* about = purpose.c_str();
   uint64_t magic = observe(header.magic);
   if (magic == 0) {
@@ -177,21 +177,7 @@ Status check_header(const std::string& purpose, const layout::SegmentHeader& hea
                  about, static_cast<unsigned long long>(magic),
                  static_cast<unsigned long long>(layout::kSegmentMagic));
   }
-  if (header.version != layout::kLayoutVersion) {
-    return error(
-        GEAR_EVERSION,
-        "%s: the server's layout version is %u, this library's is %u; use one GEAR release "
-        "on both sides",
-        about, header.version, layout::kLayoutVersion);
-  }
-  if (header.fingerprint != layout::kLayoutFingerprint) {
-    return error(
-        GEAR_EVERSION,
-        "%s: the server's layout fingerprint is %016llx, this library's is %016llx; use one "
-        "GEAR build on both sides",
-        about, static_cast<unsigned long long>(header.fingerprint),
-        static_cast<unsigned long long>(layout::kLayoutFingerprint));
-  }
+  GEAR_TRY(check_build(purpose, header, maker));
   if (header.kind != static_cast<uint32_t>(kind)) {
     return error(GEAR_EPROTOCOL, "%s: a %s segment (kind %u) came, a %s segment (kind %u) was due",
                  about, kind_name(static_cast<layout::SegmentKind>(header.kind)), header.kind,
@@ -277,15 +263,25 @@ Segment::~Segment() {
   remove_name();
 }
 
+thread_local int NamesKept::kept_ = 0;
+
 void Segment::remove_name() {
-  if (!name_.empty() && owner_pid_ == getpid()) shm_unlink(name_.c_str());
+  if (!name_.empty() && owner_pid_ == getpid() && !NamesKept::any()) shm_unlink(name_.c_str());
   name_.clear();
+}
+
+// A lock that lasts as long as its holder: who finds the name can tell whether its server lives, whatever namespaces lie
+// between. Not on what clients are given writable: they would hold the lock too.
+Status Segment::hold(const std::string& what, layout::SegmentKind kind) const {
+  if (kind == layout::SegmentKind::kChannel || kind == layout::SegmentKind::kData) return {};
+  if (flock(writable_.get(), LOCK_SH | LOCK_NB) == 0) return {};
+  return error(GEAR_EADDRINUSE, "%s: another process holds it (gearctl gc?); try again when that is done",
+               what.c_str());
 }
 
 Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
                            uint64_t instance_id, uint64_t object_id) {
-  std::string name = "/" + name_prefix(instance_id) +
-                     format("%s.%llx", kind_name(kind), static_cast<unsigned long long>(object_id));
+  std::string name = "/" + SegmentName{geteuid(), instance_id, kind, object_id}.text();
   std::string what = purpose + ": shm_open " + name;
   writable_.reset(shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!writable_.valid()) {
@@ -305,7 +301,7 @@ Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
   owner_pid_ = getpid();
   read_only_.reset(shm_open(name_.c_str(), O_RDONLY | O_CLOEXEC, 0));
   if (!read_only_.valid()) return descriptor_error(errno, what + " read-only");
-  return {};
+  return hold(what, kind);
 }
 
 // Sets *named when memfds are not allowed here and a named segment is to be made.
@@ -424,8 +420,9 @@ void Segment::publish_magic() {
 
 // ---- segments of others
 
-Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentKind kind,
-                            bool writable) {
+namespace {
+Result<Mapping> map_checked(const std::string& purpose, int fd, layout::SegmentKind kind,
+                            bool writable, const Maker& maker) {
   struct stat file;
   if (fstat(fd, &file) != 0) return system_error(errno, purpose + ": fstat of a segment");
   if (!S_ISREG(file.st_mode)) {
@@ -443,20 +440,54 @@ Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentK
     return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
   }
   const auto* header = static_cast<const layout::SegmentHeader*>(mapped.value().data());
-  GEAR_TRY(check_header(purpose, *header, bytes, kind));
+  GEAR_TRY(check_header(purpose, *header, bytes, kind, maker));
   return mapped;
+}
+}  // namespace
+
+Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentKind kind,
+                            bool writable) {
+  return map_checked(purpose, fd, kind, writable, kServer);
+}
+
+Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind kind,
+                               uint64_t instance_id, uint64_t object_id) {
+  std::string name = "/" + SegmentName{geteuid(), instance_id, kind, object_id}.text();
+  std::string what = purpose + ": " + kFolder + name;
+  Segment segment;
+  segment.writable_.reset(shm_open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0));
+  if (!segment.writable_.valid()) {
+    if (errno == ENOENT) return error(GEAR_ENOTFOUND, "%s: it is not there", what.c_str());
+    return descriptor_error(errno, what);
+  }
+  struct stat file;
+  if (fstat(segment.writable_.get(), &file) != 0) return system_error(errno, what + ": fstat");
+  if (file.st_uid != geteuid() || (file.st_mode & 0777) != 0600) {
+    return error(GEAR_EPERM, "%s: it has owner %u and mode %03o, not %u and 600; remove it", what.c_str(),
+                 file.st_uid, file.st_mode & 0777, geteuid());
+  }
+  GEAR_TRY(segment.hold(what, kind));
+  Result<Mapping> mapped = map_checked(what, segment.writable_.get(), kind, true, kDeadServer);
+  if (!mapped.ok()) return mapped.status();
+  const auto& header = *static_cast<const layout::SegmentHeader*>(mapped.value().data());
+  if (header.instance_id != instance_id || header.object_id != object_id) {
+    return error(GEAR_EPROTOCOL, "%s: its header says instance %016llx, object %llx", what.c_str(),
+                 static_cast<unsigned long long>(header.instance_id),
+                 static_cast<unsigned long long>(header.object_id));
+  }
+  segment.read_only_.reset(shm_open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0));
+  if (!segment.read_only_.valid()) return descriptor_error(errno, what + " read-only");
+  segment.mapping_ = mapped.take();
+  segment.name_ = std::move(name);
+  segment.owner_pid_ = getpid();
+  return segment;
 }
 
 size_t remove_segments_of(uint64_t instance_id) {
-  DIR* folder = opendir(kFolder);
-  if (folder == nullptr) return 0;
-  std::string prefix = name_prefix(instance_id);
   size_t removed = 0;
-  while (const dirent* entry = readdir(folder)) {
-    if (strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
-    if (shm_unlink((std::string("/") + entry->d_name).c_str()) == 0) ++removed;
+  for (const SegmentName& name : list_segments(instance_id)) {
+    if (remove_segment(name)) ++removed;
   }
-  closedir(folder);
   return removed;
 }
 

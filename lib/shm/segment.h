@@ -66,11 +66,22 @@ class Segment {
                                 uint64_t instance_id, uint64_t object_id,
                                 const MemoryOptions& options);
 
+  // Takes over the named segment that a dead server of this instance left: the same memory, which its clients still map. Its
+  // name goes with it as if made here, unless keep_name. Only for the holder of the instance's lock.
+  // Errors: ENOTFOUND; EVERSION (versions and fingerprints of both builds in the text); EPERM (another owner or mode);
+  // EPROTOCOL (half made, truncated, or not what its name says); EADDRINUSE (another process holds it: a server, or one
+  // that removes it); EMFILE, ENOMEM, ESYSTEM.
+  static Result<Segment> adopt(const std::string& purpose, layout::SegmentKind kind,
+                               uint64_t instance_id, uint64_t object_id);
+
   // Lets map_segment of other processes succeed; after the last initialising store.
   void publish_magic();
 
   void* data() const { return mapping_.data(); }
   size_t size() const { return mapping_.size(); }
+  bool named() const { return !name_.empty(); }
+  // The name stays when this goes.
+  void keep_name() { name_.clear(); }
   int writable_fd() const { return writable_.get(); }
   int read_only_fd() const { return read_only_.get(); }
 
@@ -81,12 +92,26 @@ class Segment {
   Status allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
                   bool named);
   void remove_name();
+  Status hold(const std::string& what, layout::SegmentKind kind) const;
 
   Descriptor writable_;
   Descriptor read_only_;
   Mapping mapping_;
   std::string name_;   // empty for memfd
   int owner_pid_ = 0;  // a forked child does not remove the name
+};
+
+// While one lives, segments that go in this thread keep their names: what is adopted in part stays whole when the rest cannot be.
+class NamesKept {
+ public:
+  NamesKept() { ++kept_; }
+  ~NamesKept() { --kept_; }
+  NamesKept(const NamesKept&) = delete;
+  NamesKept& operator=(const NamesKept&) = delete;
+  static bool any() { return kept_ > 0; }
+
+ private:
+  static thread_local int kept_;
 };
 
 // Maps a segment received from a server and checks it: size of the file, magic, version,

@@ -17,15 +17,17 @@ BlockPool::BlockPool(layout::TableHeader* header, BlockRecord* blocks)
       holds_(header->block_count, 0) {
   free_.reserve(header->block_count);
   candidates_.reserve(before_ + after_ + 1);
-  for (uint32_t block = header->block_count; block-- > 0;) {
+}
+
+void BlockPool::format() {
+  for (uint32_t block = header_->block_count; block-- > 0;) {
     blocks_[block] = BlockRecord{0, 0, kNone, 0, kNone, kNone, 0, 0};
     free_.push_back(block);
   }
   note(header_->counters.blocks_free, uint64_t{free_.size()});
 }
 
-uint32_t BlockPool::take(uint32_t lane, uint64_t start_row) {
-  if (free_.empty()) return kNone;
+void BlockPool::take(uint32_t lane, uint32_t writer, uint64_t start_row) {
   uint32_t block = free_.back();
   free_.pop_back();
   BlockRecord& record = blocks_[block];
@@ -34,12 +36,41 @@ uint32_t BlockPool::take(uint32_t lane, uint64_t start_row) {
   note(record.rows, 0u);
   note(record.previous, kNone);
   note(record.next, kNone);
+  note(record.writer, writer);
   // Release: who sees the odd generation sees the block empty and unlinked. The writer stores into the block only after
   // it acquired the grant, which is published later still.
   publish(record.generation, record.generation + 1);
   holds_[block] = 1;
   note(header_->counters.blocks_free, uint64_t{free_.size()});
-  return block;
+}
+
+void BlockPool::leave(uint32_t block) {
+  if (blocks_[block].writer != 0) note(blocks_[block].writer, 0u);
+}
+
+void BlockPool::adopt() {
+  for (uint32_t block = header_->block_count; block-- > 0;) {
+    if (blocks_[block].generation % 2 == 0) {
+      clear(block);
+      free_.push_back(block);
+      continue;
+    }
+    // A link is whole when both ends have it and the later block has rows: it is made before them.
+    auto linked = [&](uint32_t earlier, uint32_t later) {
+      return blocks_[earlier].generation % 2 == 1 && blocks_[later].generation % 2 == 1 && blocks_[later].rows > 0 &&
+             blocks_[earlier].next == later && blocks_[later].previous == earlier;
+    };
+    BlockRecord& record = blocks_[block];
+    if (record.next != kNone && !linked(block, record.next)) note(record.next, kNone);
+    if (record.previous != kNone && !linked(record.previous, block)) note(record.previous, kNone);
+  }
+  note(header_->counters.blocks_free, uint64_t{free_.size()});
+}
+
+void BlockPool::finish_adoption() {
+  for (uint32_t block = 0; block < header_->block_count; ++block) {
+    if (blocks_[block].generation % 2 == 1 && !needed(block)) give_back(block);
+  }
 }
 
 void BlockPool::link(uint32_t previous, uint32_t block) {
@@ -80,6 +111,15 @@ bool BlockPool::needed(uint32_t block) const {
   return false;
 }
 
+void BlockPool::clear(uint32_t block) {
+  BlockRecord& record = blocks_[block];
+  note(record.rows, 0u);
+  note(record.lane, kNone);
+  note(record.previous, kNone);
+  note(record.next, kNone);
+  note(record.writer, 0u);
+}
+
 void BlockPool::give_back(uint32_t block) {
   BlockRecord& record = blocks_[block];
   // The generation turns even before the links go, and long before a writer may store here: a reader that still finds
@@ -88,10 +128,7 @@ void BlockPool::give_back(uint32_t block) {
   fence_generation_before_payload();
   if (record.previous != kNone) note(blocks_[record.previous].next, kNone);
   if (record.next != kNone) note(blocks_[record.next].previous, kNone);
-  note(record.rows, 0u);
-  note(record.lane, kNone);
-  note(record.previous, kNone);
-  note(record.next, kNone);
+  clear(block);
   free_.push_back(block);
   note(header_->counters.blocks_free, uint64_t{free_.size()});
 }

@@ -20,10 +20,21 @@ class BlockPool {
 
   uint32_t free_count() const { return static_cast<uint32_t>(free_.size()); }
 
-  // A free block for the lane, with one hold; kNone when none is free.
-  uint32_t take(uint32_t lane, uint64_t start_row);
+  // Every block free.
+  void format();
+  // The blocks as they are: those of odd generation belong to lanes, and nobody holds them yet. Chains that a death left
+  // half linked are mended.
+  void adopt();
+  // After adopt, once all holds are there: what is not needed is free.
+  void finish_adoption();
+  // The block that take hands out next; kNone when none is free.
+  uint32_t next_free() const { return free_.empty() ? layout::kNone : free_.back(); }
+  // It goes to the lane, with one hold, for the channel `writer` to fill.
+  void take(uint32_t lane, uint32_t writer, uint64_t start_row);
   void hold(uint32_t block) { ++holds_[block]; }
   void drop(uint32_t block);
+  // Nobody stores into the block any more.
+  void leave(uint32_t block);
 
   // `block` is the first in the chain after `previous`, which may be kNone.
   void link(uint32_t previous, uint32_t block);
@@ -31,6 +42,7 @@ class BlockPool {
  private:
   bool needed(uint32_t block) const;
   void give_back(uint32_t block);
+  void clear(uint32_t block);
 
   layout::TableHeader* header_;
   layout::BlockRecord* blocks_;

@@ -348,6 +348,9 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
   if (request.versions != 0) {
     header->versions_offset = take(uint64_t{header->item_slots} * sizeof(uint64_t));
   }
+  if (header->prompt_groups_max > 0) {
+    header->prompts_offset = take(uint64_t{header->item_slots} * sizeof(layout::PromptRecord));
+  }
   header->episodes_offset = take(uint64_t{header->episode_slots} * sizeof(layout::EpisodeRecord));
   for (uint32_t i = 0; i < header->index_count; ++i) {
     layout::IndexRecord& index = header->indexes[i];

@@ -8,7 +8,8 @@
 
 namespace gear {
 
-// Conductor only; private memory, kept from the first consumer group on. Every operation is O(1).
+// Conductor only; private memory, kept from the first consumer group on. Every operation is O(1). The groups' segments have
+// the numbers too, for the next server.
 // Invariant: numbers grow along the list.
 class ItemOrder {
  public:
@@ -23,10 +24,17 @@ class ItemOrder {
   uint32_t next(uint32_t slot) const { return next_[slot]; }
   uint64_t number(uint32_t slot) const { return numbers_[slot]; }
 
-  void append(uint32_t slot) {
+  // Of the last insertion.
+  uint64_t last_number() const { return number_; }
+  void count_from(uint64_t number) { number_ = number; }
+
+  void append(uint32_t slot) { append_as(slot, number_ + 1); }
+  // Numbers only grow.
+  void append_as(uint32_t slot, uint64_t number) {
     next_[slot] = layout::kNone;
     previous_[slot] = last_;
-    numbers_[slot] = ++number_;
+    number_ = number;
+    numbers_[slot] = number;
     (last_ == layout::kNone ? first_ : next_[last_]) = slot;
     last_ = slot;
   }

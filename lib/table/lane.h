@@ -29,6 +29,7 @@ struct LaneRest {
 struct Lane {
   bool open = false;
   LaneOwner* owner = nullptr;  // nullptr: nobody who could lose it
+  uint32_t channel = 0;        // its writer's; 0: none
   uint32_t owner_index = 0;    // its own number of the lane
   bool named = false;
   uint64_t name = 0;
@@ -53,7 +54,8 @@ struct Lane {
   uint64_t version = 0;        // of coming items
   uint64_t prompt_group = 0;   // of coming items, with prompt_size
   uint32_t prompt_size = 0;    // 0: they are members of none
-  uint32_t blocks_wanted = 0;  // asked for, not granted yet
+  uint64_t wants = 0;          // layout::make_wants
+  uint32_t episodes_granted = 0;  // so far; wraps
 
   uint64_t episode_steps() const { return next_row - episode_row; }
 };

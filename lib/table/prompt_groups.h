@@ -8,13 +8,14 @@
 
 namespace gear {
 
-// Conductor only; private memory. Members are item slots that are filled and hidden: in no index, and of no generation that
+// Conductor only; private memory, and in the directory's PromptRecords for the next server. Members are item slots that are filled and hidden: in no index, and of no generation that
 // a key could name. O(1) but for a group's own members.
 class PromptGroups {
  public:
   struct Group {
     uint64_t id;
     uint32_t size;
+    uint32_t number;
     std::vector<uint32_t> slots;
   };
 
@@ -23,8 +24,11 @@ class PromptGroups {
     auto found = by_id_.find(id);
     return found != by_id_.end() ? &*found->second : nullptr;
   }
-  Group* begin(uint64_t id, uint32_t size) {
-    groups_.push_back({id, size, {}});
+  Group* begin(uint64_t id, uint32_t size) { return begin_as(id, size, number_ + 1); }
+  // Numbers only grow.
+  Group* begin_as(uint64_t id, uint32_t size, uint32_t number) {
+    number_ = number;
+    groups_.push_back({id, size, number, {}});
     by_id_[id] = std::prev(groups_.end());
     return &groups_.back();
   }
@@ -41,7 +45,10 @@ class PromptGroups {
   // The one begun first.
   uint64_t oldest() const { return groups_.front().id; }
 
+  const std::list<Group>& groups() const { return groups_; }
+
  private:
+  uint32_t number_ = 0;
   std::list<Group> groups_;  // in order of their begin
   std::unordered_map<uint64_t, std::list<Group>::iterator> by_id_;
 };

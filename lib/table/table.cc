@@ -52,6 +52,17 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
 
   memcpy(layout::at_offset<ColumnRecord>(base, header_->columns_offset), geometry.columns.data(),
          geometry.columns.size() * sizeof(ColumnRecord));
+  bind();
+  pool_->format();
+  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
+  open_selectors(true);
+  directory_.publish_magic();
+  data_.publish_magic();
+}
+
+// Where everything is, and room for what is kept beside it.
+void Table::bind() {
+  void* base = directory_.data();
   lane_records_ = layout::at_offset<LaneRecord>(base, header_->lanes_offset);
   blocks_ = layout::at_offset<BlockRecord>(base, header_->blocks_offset);
   marks_ = layout::at_offset<uint32_t>(base, header_->marks_offset);
@@ -63,18 +74,14 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
   free_items_.reserve(header_->item_slots);
   episode_holds_.assign(header_->episode_slots, 0);
   free_episodes_.reserve(header_->episode_slots);
-  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
   if (header_->versions_offset != 0) {
     versions_ = layout::at_offset<uint64_t>(base, header_->versions_offset);
   }
-  open_selectors();
   limiter_ = RateLimiter({header_->limiter.samples_per_insert, header_->limiter.min_size,
                           header_->limiter.min_diff, header_->limiter.max_diff});
-  directory_.publish_magic();
-  data_.publish_magic();
 }
 
-void Table::open_selectors() {
+void Table::open_selectors(bool format) {
   for (uint32_t i = 0; i < header_->index_count; ++i) {
     const layout::IndexRecord& record = header_->indexes[i];
     for (uint32_t before = 0; before < i && record.bytes > 0; ++before) {
@@ -83,7 +90,7 @@ void Table::open_selectors() {
       if (same) selector_of_[i] = selector_of_[before];
     }
     if (selector_of_[i] != nullptr) continue;
-    format_index(record, header_, header_->item_slots);
+    if (format) format_index(record, header_, header_->item_slots);
     selectors_.push_back(i == header_->smallest_index ? open_smallest(record, header_)
                                                       : open_selector(record, header_));
     selector_of_[i] = selectors_.back().get();
@@ -97,7 +104,7 @@ void Table::set_state(TableState state) {
   ++changes_;
 }
 
-uint32_t Table::open_lane(uint32_t channel) {
+uint32_t Table::open_lane(uint32_t channel, uint32_t owner_index) {
   for (uint32_t index = lowest_free_lane_; index < header_->lanes_max; ++index) {
     Lane& lane = lanes_[index];
     if (lane.open) continue;
@@ -105,10 +112,18 @@ uint32_t Table::open_lane(uint32_t channel) {
     lane = Lane{};
     lane.open = true;
     lane.blocks.reserve(kGrantsAheadMax + 4);
+    lane.channel = channel;
+    lane.owner_index = owner_index;
     LaneRecord& record = lane_records_[index];
     note(record.channel, channel);
-    note(record.state, layout::kLaneOpen);
+    note(record.owner_index, owner_index);
+    note(record.wants, uint64_t{0});
+    note(record.priority_given, 0u);
+    note(record.version, uint64_t{0});
+    note(record.prompt_size, 0u);
     sync_lane(lane, index);
+    // Last: an open lane is whole.
+    publish(record.state, layout::kLaneOpen);
     ++lanes_open_;
     note(header_->counters.lanes_open, uint64_t{lanes_open_});
     return index;
@@ -119,16 +134,19 @@ uint32_t Table::open_lane(uint32_t channel) {
 void Table::close_lane(uint32_t index) {
   Lane& lane = lanes_[index];
   GEAR_ASSERT(lane.open, "lane %u", index);
+  uint32_t cells = lane.episodes.empty() ? kNone : lane.episodes.front();
   cut_episode(index);
   release_name(index);
-  for (uint32_t block : lane.blocks) pool_->drop(block);
-  for (uint32_t slot : lane.episodes) drop_episode(slot);
-  lane.blocks.clear();
-  lane.episodes.clear();
+  // Before its blocks go: an open lane has all of them.
+  publish(lane_records_[index].state, 0u);
   lane.open = false;
   lane.owner = nullptr;
   lowest_free_lane_ = std::min(lowest_free_lane_, index);
-  note(lane_records_[index].state, 0u);
+  if (cells != kNone) leave_episode(cells);
+  LaneRest all{std::move(lane.blocks), std::move(lane.episodes)};
+  lane.blocks.clear();
+  lane.episodes.clear();
+  release(all);
   --lanes_open_;
   note(header_->counters.lanes_open, uint64_t{lanes_open_});
   ++changes_;
@@ -136,11 +154,15 @@ void Table::close_lane(uint32_t index) {
 
 bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
   Lane& lane = lanes_[index];
-  uint32_t block = pool_->take(index, lane.granted_row);
-  while (block == kNone && (remove_something() || drop_redelivery())) {
-    block = pool_->take(index, lane.granted_row);
+  while (pool_->free_count() == 0 && (remove_something() || drop_redelivery())) {
   }
+  uint32_t block = pool_->next_free();
   if (block == kNone) return false;
+  uint64_t wants = lane.wants - uint64_t{layout::wanted_blocks(lane.wants) > 0};
+  intend_grant(layout::IntentOp::kGrantBlock, index, block, blocks_[block].generation, wants);
+  pool_->take(index, lane.channel, lane.granted_row);
+  set_wants(index, wants);
+  end_intent();
   lane.blocks.push_back(block);
   grant->block = block;
   grant->generation = blocks_[block].generation;
@@ -155,13 +177,25 @@ bool Table::grant_episode(uint32_t index, uint32_t* slot) {
   if (free_episodes_.empty()) return false;
   *slot = free_episodes_.back();
   free_episodes_.pop_back();
+  Lane& lane = lanes_[index];
   EpisodeRecord& record = episodes_[*slot];
+  uint64_t one = uint64_t{layout::wanted_episodes(lane.wants) > 0} << 16;
+  intend_grant(layout::IntentOp::kGrantEpisode, index, *slot, record.generation, lane.wants - one);
   note(record.given, 0u);
   note(record.lane, index);
+  note(record.writer, lane.channel);
+  note(record.number, lane.episodes_granted++);
   publish(record.generation, record.generation + 1);
+  set_wants(index, lane.wants - one);
+  end_intent();
   episode_holds_[*slot] = 1;
-  lanes_[index].episodes.push_back(*slot);
+  lane.episodes.push_back(*slot);
   return true;
+}
+
+// Nobody stores the cells any more.
+void Table::leave_episode(uint32_t slot) {
+  if (episodes_[slot].writer != 0) note(episodes_[slot].writer, 0u);
 }
 
 void Table::drop_episode(uint32_t slot) {
@@ -182,6 +216,14 @@ void Table::sync_lane(const Lane& lane, uint32_t index) {
 }
 
 void Table::reset() {
+  note(header_->intent.number, header_->counters.epoch);
+  begin_intent(layout::IntentOp::kReset);
+  carry_out_reset();
+  end_intent();
+}
+
+// Also from anywhere in the middle.
+void Table::carry_out_reset() {
   reset_groups();
   for (uint32_t slot = 0; slot < items_used_; ++slot) {
     if (items_[slot].generation % 2 == 1) remove_item(slot);
@@ -192,8 +234,8 @@ void Table::reset() {
     Lane& lane = lanes_[index];
     if (!lane.open) continue;
     lane.episode_row = lane.next_row;
-    forget_past_rows(lane);
     sync_lane(lane, index);
+    forget_past_rows(lane);
   }
   limiter_ = RateLimiter(limiter_.limits());
   reserved_ = 0;

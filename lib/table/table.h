@@ -35,13 +35,45 @@ enum class Admit {
 // Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
 // layout/directory.h. Every operation is O(1) but for the selectors' O(log n), blocks within reach, and items that span
 // many blocks. Steady state allocates nothing but what prompt groups and redeliveries of consumer groups keep.
-// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc.
+// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc; adopt.cc, adopt_lanes.cc.
 class Table {
  public:
   // Makes the segments and formats them: may take long, so it runs outside the conductor's thread.
   // Errors: those of Segment::create.
   static Result<std::unique_ptr<Table>> create(const Geometry& geometry, uint64_t instance_id,
                                                uint64_t table_id, const MemoryOptions& memory);
+
+  // Takes over the table of a server that died, whose segments these are: its facts are checked, all else is made anew from
+  // them, and the indexes are repaired while direct samplers go on drawing. The caller then
+  //   claims: own_lane for each lane that has a writer, rest_of for each writer's channel, adopt_draw for each draw that
+  //   is out, and calls finish_adoption. Until then nothing else may be asked of the table.
+  // Errors: ECORRUPT, the text names what contradicts what; EVERSION; ENOMEM.
+  static Result<std::unique_ptr<Table>> adopt(Segment directory, Segment data);
+  // Blocks and episode slots, held from here on, that the writer of a channel may be storing into and that no lane of it
+  // has. The channel is one that lives: what others were storing into is free after finish_adoption.
+  LaneRest rest_of(uint32_t channel);
+  // A draw that is out holds its rows again; `posted`: it is neither taken nor returned. False, and nothing changed, when
+  // its rows are not there any more.
+  bool adopt_draw(const Drawn& drawn, bool posted);
+  // Finishes the step at which the other server died; closes lanes that nobody owns; frees what nobody needs.
+  void finish_adoption();
+  // For one who adopts them in this process. The table is of no use after it.
+  void take_segments(Segment* directory, Segment* data);
+
+  // Of the writer's record that is applied next. When it is the one at which a server died, what of it is done already is
+  // not done again.
+  void begin_record(uint32_t channel, uint64_t position);
+  const layout::LaneRecord& lane_record(uint32_t lane) const { return lane_records_[lane]; }
+  // What the lane's writer asked for and does not have: kept for a server to come. Grants count down by themselves.
+  void note_wants(uint32_t lane, uint32_t blocks, uint32_t episodes);
+  // Whether the record begun is the one that asked last: it is applied, then.
+  bool wants_noted(uint32_t lane) const;
+  uint32_t blocks_wanted(uint32_t lane) const { return layout::wanted_blocks(lanes_[lane].wants); }
+  uint32_t episodes_wanted(uint32_t lane) const { return layout::wanted_episodes(lanes_[lane].wants); }
+  // What the lane was granted and its writer has not filled: blocks with room, oldest first, and episode slots in their
+  // order, the first is that of the open or coming episode.
+  std::vector<layout::GrantRecord> grants_out(uint32_t lane) const;
+  const std::vector<uint32_t>& episodes_out(uint32_t lane) const { return lanes_[lane].episodes; }
 
   const layout::TableHeader& header() const { return *header_; }
   uint64_t id() const { return header_->table_id; }
@@ -51,8 +83,8 @@ class Table {
   const Segment& directory() const { return directory_; }
   const Segment& data() const { return data_; }
 
-  // Lanes. open_lane: kNone when lanes_max are open.
-  uint32_t open_lane(uint32_t channel);
+  // Lanes. open_lane: kNone when lanes_max are open. owner_index: the writer's own number of it. Channels count from 1.
+  uint32_t open_lane(uint32_t channel, uint32_t owner_index = 0);
   void close_lane(uint32_t lane);  // ends an open episode as truncated
   // Names of lanes (table_lanes.cc). lane_named: kNone when no open lane has that name. O(1).
   void own_lane(uint32_t lane, LaneOwner* owner, uint32_t owner_index);
@@ -78,7 +110,9 @@ class Table {
   uint64_t lane_rows(uint32_t lane) const { return lanes_[lane].next_row; }
   // Admits up to `count` rows of the lane as steps; *done says how many.
   Admit commit(uint32_t lane, uint32_t count, uint32_t* done);
-  Admit end_episode(uint32_t lane, uint32_t flags);
+  // rows_after: the lane's rows with the final observation, as its writer counts them.
+  static constexpr uint64_t kAnyRows = ~uint64_t{0};
+  Admit end_episode(uint32_t lane, uint32_t flags, uint64_t rows_after = kAnyRows);
   Admit give_episode_cells(uint32_t lane);
   Admit make_item(uint32_t lane, uint32_t length, double priority);
   Admit set_priority(uint32_t lane, bool given, double priority);
@@ -91,9 +125,19 @@ class Table {
   bool draws_ready(uint64_t n) const;
   bool draw(Rng& rng, Drawn* drawn) { return draw(header_->sampler_index, rng, {}, drawn); }
   bool draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* drawn);
-  void take(const Drawn& drawn);
-  void give_back(const Drawn& drawn);
+  void take(const Drawn& drawn, bool counted = false);
+  void give_back(const Drawn& drawn, bool uncounted = false);
   void unpin(const Pin& pin);
+  // For the server that comes after a death: before a draw, take, return or acknowledgement what it changes is noted in the
+  // header, and end_step follows once the state of lease `number` of the channel tells that it is done. A step found in
+  // the middle is completed with `counted` or `uncounted` when the count that it begins with was made; a draw is undone.
+  void begin_draw(uint32_t channel, uint64_t number);
+  void intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+              const ConsumerGroup* group);
+  void end_step();
+  void undo_draw();
+  void keep_draw_counted();
+  uint32_t times_sampled(uint32_t slot) const { return slot < items_used_ ? items_[slot].times_sampled : 0; }
 
   // Consumer groups. open_group makes the group when there is none of that name.
   // Errors: EUNSUPPORTED (max_times_sampled), ELIMIT.
@@ -101,11 +145,19 @@ class Table {
   std::shared_ptr<ConsumerGroup> find_group(const char* name) const;
   const std::vector<std::shared_ptr<ConsumerGroup>>& groups() const { return groups_; }
   void drop_group(ConsumerGroup& group);
+  // Groups that a server left: each segment after the table is adopted, then the samplers' leases, then finish_groups once.
+  // Errors: EPROTOCOL, and the others serve.
+  Status adopt_group(Segment segment);
+  void adopt_lease(ConsumerGroup& group, const Drawn& drawn);
+  void finish_groups();
+  // Prompt groups that a server left: once the items are there; and once they can be shown, after finish_groups.
+  void adopt_prompts();
+  void finish_prompts();
   bool draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, uint64_t n);
   bool draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* drawn);
-  void take_for(ConsumerGroup& group, const Drawn& drawn);
+  void take_for(ConsumerGroup& group, const Drawn& drawn, bool counted = false);
   void give_back_for(ConsumerGroup& group, const Drawn& drawn);  // newest first
-  void acknowledge(ConsumerGroup& group, const Drawn& drawn);
+  void acknowledge(ConsumerGroup& group, const Drawn& drawn);  // the caller unpins
   void deliver_again(ConsumerGroup& group, const Drawn& drawn);
 
   // Never goes down.
@@ -145,7 +197,43 @@ class Table {
  private:
   Table() = default;
   void lay_out(const Geometry& geometry, uint64_t table_id);
-  void open_selectors();
+  void bind();
+  void open_selectors(bool format);
+  // Adoption.
+  void repair_counters();
+  void adopt_items();
+  void adopt_indexes();
+  Status adopt_lanes();
+  Status adopt_lane(uint32_t index, std::vector<uint32_t> ahead);
+  uint32_t newest_block(uint32_t index, const std::vector<uint32_t>& own) const;
+  void adopt_settings(uint32_t index);
+  Status adopt_episodes();
+  void find_newest_step(Lane& lane) const;
+  void finish_intent();
+  void finish_rows();
+  void finish_lanes();
+  void free_unneeded();
+  void carry_out_reset();
+  void leave_episode(uint32_t slot);
+  void set_wants(uint32_t lane, uint64_t wants);
+  void intend_grant(layout::IntentOp op, uint32_t lane, uint32_t slot, uint64_t generation, uint64_t wants);
+  bool hidden(uint32_t slot) const;
+  bool item_made() const;
+  bool item_owed() const { return header_->intent.slot == layout::kNone || !item_made(); }
+  uint64_t rows_kept_from(const Lane& lane) const;
+  // The steps that an adopter may have to finish; see IntentRecord.
+  void begin_intent(layout::IntentOp op);
+  void end_intent();
+  bool record_done() const;
+  void record_is_done();
+  void begin_rows(uint32_t lane);
+  void intend_item(uint64_t row, uint32_t length);
+  void intend_end(uint32_t lane, uint64_t row, uint64_t bits);
+  void carry_out_end();
+  bool too_large(uint32_t length) const {
+    return header_->capacity_bytes != 0 && item_bytes(length) > header_->capacity_bytes;
+  }
+  uint32_t next_slot() const { return free_items_.empty() ? items_used_ : free_items_.back(); }
 
   void count_rejected_item();
   uint64_t items_coming(const Lane& lane);
@@ -153,7 +241,7 @@ class Table {
   bool step_makes_item(const Lane& lane) const;
   void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
   void forget_past_rows(Lane& lane);
-  void finish_episode(Lane& lane, uint32_t lane_index, uint32_t end_flag);
+  Admit try_end(uint32_t lane, uint32_t flags, uint64_t by);
   void cut_episode(uint32_t lane_index);
   void sync_lane(const Lane& lane, uint32_t lane_index);
 
@@ -167,10 +255,18 @@ class Table {
   void free_slot(uint32_t slot);
   void make_room();
   bool remove_something();
+  layout::PromptRecord* prompt_record(uint32_t slot) const;
+  void mark_members(const PromptGroups::Group& group, uint32_t bit);
+  void show_prompt_group(uint64_t id);
   void drop_oldest_prompt_group();
   bool drop_redelivery();
   void reset_groups();
   void keep_order();
+  uint32_t free_ordinal();
+  bool same_item(const Drawn& drawn) const;
+  void settle(ConsumerGroup& group, const Drawn& drawn);
+  Drawn pinned(uint32_t slot);
+  const layout::SegmentHeader& directory_header() const { return header_->segment; }
   void evict_one();  // some item is in the indexes
   uint32_t any_selectable();
   // Each index of the named selectors once, also where several share it.
@@ -192,6 +288,7 @@ class Table {
   void hold_range(uint32_t block, uint32_t position, uint32_t length, bool hold);
   double coming_priority(const Lane& lane) const;
   uint64_t item_bytes(uint32_t length) const { return length * header_->step_bytes; }
+  void uncount_draw(uint32_t slot);
   void pin_draw(uint32_t slot, double probability, Drawn* drawn);
   bool pick_item(uint32_t index, Rng& rng, const VersionFilter& filter, Pick* pick);
   bool version_too_old(uint64_t version, const VersionFilter& filter) const {
@@ -242,6 +339,8 @@ class Table {
   PromptGroups prompt_groups_;
   ItemOrder order_;
   std::vector<std::shared_ptr<ConsumerGroup>> groups_;
+  uint32_t next_ordinal_ = 0;
+  std::vector<uint32_t> channels_claimed_;  // during adoption
 };
 
 }  // namespace gear

@@ -11,6 +11,7 @@
 namespace gear {
 
 using layout::CompletionType;
+using layout::GroupProgress;
 using layout::kNone;
 
 namespace {
@@ -86,20 +87,94 @@ void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double pr
   }
   group->slots.push_back(slot);
   note(header_->counters.items_hidden, header_->counters.items_hidden + 1);
+  layout::PromptRecord& record = *prompt_record(slot);
+  note(record.group, group->id);
+  note(record.number, group->number);
+  publish(record.size, group->size);
   if (group->slots.size() < group->size) return;
-  for (uint32_t member : prompt_groups_.finish(lane.prompt_group)) {
+  mark_members(*group, layout::kPromptWhole);
+  show_prompt_group(group->id);
+}
+
+layout::PromptRecord* Table::prompt_record(uint32_t slot) const {
+  if (header_->prompts_offset == 0) return nullptr;
+  return layout::at_offset<layout::PromptRecord>(header_, header_->prompts_offset) + slot;
+}
+
+// Release: all are told before the first is shown, or freed.
+void Table::mark_members(const PromptGroups::Group& group, uint32_t bit) {
+  for (uint32_t slot : group.slots) {
+    layout::PromptRecord& record = *prompt_record(slot);
+    publish(record.size, record.size | bit);
+  }
+  fence_generation_before_payload();
+}
+
+void Table::show_prompt_group(uint64_t id) {
+  for (uint32_t member : prompt_groups_.finish(id)) {
     note(header_->counters.items_hidden, header_->counters.items_hidden - 1);
     show_item(member);
   }
 }
 
 void Table::drop_oldest_prompt_group() {
+  mark_members(*prompt_groups_.find(prompt_groups_.oldest()), layout::kPromptDropped);
   std::vector<uint32_t> slots = prompt_groups_.finish(prompt_groups_.oldest());
-  for (uint32_t slot : slots) free_slot(slot);
   layout::TableCounters& counters = header_->counters;
   note(counters.items_hidden, counters.items_hidden - slots.size());
   note(counters.prompt_groups_dropped, counters.prompt_groups_dropped + 1);
+  for (uint32_t slot : slots) {
+    publish(prompt_record(slot)->size, 0u);
+    free_slot(slot);
+  }
   ++changes_;
+}
+
+// The groups that still lack members, in the order of their begin. Their items hold their rows already.
+void Table::adopt_prompts() {
+  if (header_->prompts_offset == 0) return;
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < items_used_; ++slot) {
+    layout::PromptRecord& record = *prompt_record(slot);
+    // It was shown just before the other server died.
+    if (items_[slot].generation % 2 == 1) publish(record.size, 0u);
+    if (record.size != 0) slots.push_back(slot);
+  }
+  auto number = [this](uint32_t slot) { return prompt_record(slot)->number; };
+  std::stable_sort(slots.begin(), slots.end(), [&](uint32_t one, uint32_t other) { return number(one) < number(other); });
+  for (uint32_t slot : slots) {
+    const layout::PromptRecord& record = *prompt_record(slot);
+    PromptGroups::Group* group = prompt_groups_.find(record.group);
+    if (group == nullptr) {
+      group = prompt_groups_.begin_as(record.group, record.size & layout::kPromptSizeMask, record.number);
+    }
+    group->slots.push_back(slot);
+  }
+  note(header_->counters.items_hidden, uint64_t{slots.size()});
+}
+
+// Completes what the other server had begun: a group is shown whole, or freed whole.
+void Table::finish_prompts() {
+  std::vector<uint64_t> whole;
+  std::vector<uint64_t> dropped;
+  for (const PromptGroups::Group& group : prompt_groups_.groups()) {
+    uint32_t bits = 0;
+    for (uint32_t slot : group.slots) bits |= prompt_record(slot)->size;
+    if ((bits & layout::kPromptDropped) != 0) dropped.push_back(group.id);
+    else if ((bits & layout::kPromptWhole) != 0 || group.slots.size() >= group.size) whole.push_back(group.id);
+  }
+  for (uint64_t id : dropped) {
+    std::vector<uint32_t> slots = prompt_groups_.finish(id);
+    note(header_->counters.items_hidden, header_->counters.items_hidden - slots.size());
+    for (uint32_t slot : slots) {
+      publish(prompt_record(slot)->size, 0u);
+      free_slot(slot);
+    }
+  }
+  for (uint64_t id : whole) {
+    mark_members(*prompt_groups_.find(id), layout::kPromptWhole);
+    show_prompt_group(id);
+  }
 }
 
 Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool from_oldest) {
@@ -121,10 +196,67 @@ Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool 
     return error(GEAR_ENOMEM, "group \"%s\": no memory for the order of %u items; free some", name,
                  header_->item_slots);
   }
-  group = std::make_shared<ConsumerGroup>(name);
-  if (from_oldest) group->begin_at_first(order_, header_->counters.items);
+  uint64_t object = layout::kGroupObjects * header_->table_id + free_ordinal();
+  MemoryOptions memory;
+  memory.memory = header_->memory == GEAR_MEMORY_POSIX ? GEAR_MEMORY_POSIX : GEAR_MEMORY_MEMFD;
+  Result<Segment> made = Segment::create("open group", layout::SegmentKind::kGroup,
+                                         ConsumerGroup::bytes_for(header_->item_slots),
+                                         directory_header().instance_id, object, memory);
+  if (!made.ok()) return made.status();
+  group = std::make_shared<ConsumerGroup>(name, header_->table_id, header_->item_slots, made.take());
+  group->begin(order_, header_->counters.items, from_oldest);
+  group->publish_magic();
   groups_.push_back(group);
   return group;
+}
+
+// Not soon one that was used before: leases of a dropped group name it.
+uint32_t Table::free_ordinal() {
+  auto used = [this](uint32_t ordinal) {
+    return std::any_of(groups_.begin(), groups_.end(),
+                       [ordinal](const auto& group) { return group->ordinal() == ordinal; });
+  };
+  while (used(next_ordinal_)) next_ordinal_ = (next_ordinal_ + 1) % layout::kGroupObjects;
+  uint32_t ordinal = next_ordinal_;
+  next_ordinal_ = (next_ordinal_ + 1) % layout::kGroupObjects;
+  return ordinal;
+}
+
+Status Table::adopt_group(Segment segment) {
+  auto group = ConsumerGroup::adopt(header_->table_id, header_->item_slots, std::move(segment));
+  if (!group.ok()) return group.status();
+  next_ordinal_ = std::max(next_ordinal_, (group.value()->ordinal() + 1) % uint32_t{layout::kGroupObjects});
+  groups_.push_back(group.take());
+  return {};
+}
+
+void Table::adopt_lease(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch == header_->counters.epoch) group.adopt_lease(drawn.slot, same_item(drawn));
+}
+
+// The order of insertion from the numbers that any group left, then each group's place in it.
+void Table::finish_groups() {
+  if (groups_.empty()) return;
+  std::vector<std::pair<uint64_t, uint32_t>> numbered;
+  uint64_t insertions = 0;
+  for (const auto& group : groups_) insertions = std::max(insertions, group->insertions_left());
+  for (uint32_t slot = 0; slot < items_used_; ++slot) {
+    if (items_[slot].generation % 2 == 1) numbered.push_back({groups_[0]->number_left(slot), slot});
+  }
+  std::sort(numbered.begin(), numbered.end());
+  order_ = ItemOrder();
+  order_.keep(header_->item_slots);
+  for (auto [number, slot] : numbered) order_.append_as(slot, number);
+  order_.count_from(std::max(insertions, order_.last_number()));
+  for (const auto& group : groups_) {
+    for (auto [number, slot] : numbered) {
+      ConsumerGroup::Left left = group->place(slot, number);
+      if (left == ConsumerGroup::Left::kReturned) group->put_back_last(pinned(slot));
+      if (left == ConsumerGroup::Left::kAgain) group->deliver_again(pinned(slot));
+    }
+    group->finish_adoption(order_.last_number());
+  }
+  ++changes_;
 }
 
 // From here on the order of insertion is kept. That of items there already is known to a fifo or lifo index.
@@ -151,7 +283,8 @@ std::shared_ptr<ConsumerGroup> Table::find_group(const char* name) const {
 
 void Table::drop_group(ConsumerGroup& group) {
   group.dropped = true;
-  group.forget_undelivered();
+  group.forget_memory();
+  group.forget_undelivered(order_);
   while (group.has_again()) unpin(group.take_again().pin);
   std::erase_if(groups_, [&group](const auto& one) { return one.get() == &group; });
 }
@@ -173,8 +306,11 @@ bool Table::draws_ready_for(ConsumerGroup& group, const VersionFilter& filter, u
 // Undelivered items that are too old, up to the first that is not. Versions never go down: each is passed once.
 void Table::pass_over_old(ConsumerGroup& group, const VersionFilter& filter) {
   while (group.cursor() != kNone && too_old(group.cursor(), filter)) {
+    // Before the cursor: what it walked past without a word was drawn.
+    group.set_progress(group.cursor(), GroupProgress::kSettled);
     uint32_t slot = group.advance(order_);
     ++group.counts.skipped;
+    group.keep_counts();
     if (filter.policy == GEAR_VERSION_DROP) remove_indexed(slot);
   }
 }
@@ -183,7 +319,9 @@ bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* d
   while (group.has_again()) {
     *drawn = group.take_again();
     if (version_too_old(drawn->record.version, filter)) {
+      settle(group, *drawn);
       ++group.counts.skipped;
+      group.keep_counts();
       unpin(drawn->pin);
       continue;
     }
@@ -197,15 +335,25 @@ bool Table::draw_for(ConsumerGroup& group, const VersionFilter& filter, Drawn* d
   return true;
 }
 
-void Table::take_for(ConsumerGroup& group, const Drawn& drawn) {
+void Table::take_for(ConsumerGroup& group, const Drawn& drawn, bool counted) {
   if (drawn.epoch != header_->counters.epoch) return;
+  if (same_item(drawn)) group.set_progress(drawn.slot, GroupProgress::kDelivered);
   ++group.counts.delivered;
   ++group.counts.in_flight;
-  if (delivered_before(drawn)) {
-    ++group.counts.redelivered;
-  } else {
-    take(drawn);
+  if (delivered_before(drawn)) ++group.counts.redelivered;
+  group.keep_counts();
+  if (!delivered_before(drawn)) {
+    take(drawn, counted);
   }
+}
+
+bool Table::same_item(const Drawn& drawn) const {
+  return items_[drawn.slot].generation == drawn.item_generation;
+}
+
+// Never delivered again, by no server.
+void Table::settle(ConsumerGroup& group, const Drawn& drawn) {
+  if (same_item(drawn)) group.set_progress(drawn.slot, GroupProgress::kSettled);
 }
 
 void Table::give_back_for(ConsumerGroup& group, const Drawn& drawn) {
@@ -220,8 +368,9 @@ void Table::acknowledge(ConsumerGroup& group, const Drawn& drawn) {
   if (drawn.epoch == header_->counters.epoch) {
     --group.counts.in_flight;
     ++group.counts.acknowledged;
+    group.keep_counts();
+    settle(group, drawn);
   }
-  unpin(drawn.pin);
 }
 
 void Table::deliver_again(ConsumerGroup& group, const Drawn& drawn) {
@@ -236,8 +385,11 @@ void Table::deliver_again(ConsumerGroup& group, const Drawn& drawn) {
 bool Table::drop_redelivery() {
   for (const auto& group : groups_) {
     if (!group->has_again()) continue;
-    unpin(group->take_again().pin);
+    Drawn drawn = group->take_again();
+    settle(*group, drawn);
+    unpin(drawn.pin);
     ++group->counts.missed;
+    group->keep_counts();
     return true;
   }
   return false;
@@ -245,8 +397,9 @@ bool Table::drop_redelivery() {
 
 void Table::reset_groups() {
   for (const auto& group : groups_) {
-    group->forget_undelivered();
+    group->forget_undelivered(order_);
     group->counts = {};
+    group->keep_counts();
     while (group->has_again()) unpin(group->take_again().pin);
   }
   while (prompt_groups_.count() > 0) drop_oldest_prompt_group();

@@ -47,9 +47,7 @@ bool Table::items_blocked(const Lane& lane, uint32_t length) {
 // Makes the item, or counts it as rejected.
 void Table::insert_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                         uint32_t flags) {
-  if (header_->capacity_bytes != 0 && item_bytes(length) > header_->capacity_bytes) {
-    return count_rejected_item();
-  }
+  if (too_large(length)) return count_rejected_item();
   if (lane.prompt_size != 0) return hide_item(lane, first_row, length, priority, flags);
   show_item(fill_item(lane, first_row, length, priority, flags));
 }
@@ -79,6 +77,7 @@ uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, doubl
   }
 
   ItemRecord& item = items_[slot];
+  for (auto& selector : selectors_) selector->expect(slot);
   fence_generation_before_payload();
   note(item.block, block);
   note(item.position, position);
@@ -96,7 +95,13 @@ uint32_t Table::fill_item(Lane& lane, uint64_t first_row, uint32_t length, doubl
 void Table::show_item(uint32_t slot) {
   ItemRecord& item = items_[slot];
   double priority = item.priority;
+  for (const auto& group : groups_) group->coming(slot, order_.last_number() + 1);
+  // The item is made by this; it is counted at once, so that a count behind the items is this one's.
   publish(item.generation, item.generation + 1);
+  if (layout::PromptRecord* prompt = prompt_record(slot)) publish(prompt->size, 0u);
+  layout::TableCounters& counters = header_->counters;
+  note(counters.inserts, counters.inserts + 1);
+  if (priority > counters.priority_max) note(counters.priority_max, priority);
 
   select(slot, priority);
   draws_left_ += header_->max_times_sampled;
@@ -107,9 +112,6 @@ void Table::show_item(uint32_t slot) {
   // The incoming item may be the one removed.
   make_room();
   limiter_.inserted(1);
-  layout::TableCounters& counters = header_->counters;
-  if (priority > counters.priority_max) note(counters.priority_max, priority);
-  note(counters.inserts, counters.inserts + 1);
   publish(counters.items, counters.items + 1);
   ++changes_;
 }
@@ -162,8 +164,13 @@ void Table::hold_range(uint32_t block, uint32_t position, uint32_t length, bool 
 void Table::evict_one() {
   Pick victim;
   if (!remover_->pick(remover_rng_, &victim)) victim.slot = any_selectable();
+  layout::TableCounters& counters = header_->counters;
+  note(header_->intent.evictions, counters.evictions);
+  note(header_->intent.deletes, counters.deletes);
+  publish(header_->intent.evicting, 1u);
   remove_indexed(victim.slot);
-  note(header_->counters.evictions, header_->counters.evictions + 1);
+  note(counters.evictions, counters.evictions + 1);
+  publish(header_->intent.evicting, 0u);
 }
 
 void Table::remove_indexed(uint32_t slot) {
@@ -244,34 +251,86 @@ bool Table::draw(uint32_t index, Rng& rng, const VersionFilter& filter, Drawn* d
   return true;
 }
 
+void Table::begin_draw(uint32_t channel, uint64_t number) {
+  note(header_->intent.channel, channel);
+  note(header_->intent.number, number);
+}
+
+// What is stored after this cannot be recognised by a server that finds it done in part.
+void Table::intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+                   const ConsumerGroup* group) {
+  layout::IntentRecord& intent = header_->intent;
+  note(intent.channel, channel);
+  note(intent.number, number);
+  note(intent.slot, drawn->slot);
+  note(intent.slot_generation, drawn->item_generation);
+  note(intent.times_sampled, items_[drawn->slot].times_sampled);
+  note(intent.samples, header_->counters.samples);
+  if (group != nullptr) {
+    bool release = op == layout::IntentOp::kRelease;
+    note(intent.steps, release ? group->counts.acknowledged : group->counts.delivered);
+    note(intent.episodes, group->counts.redelivered);
+  }
+  publish(intent.op, static_cast<uint32_t>(op));
+  fence_generation_before_payload();
+}
+
+void Table::end_step() { publish(header_->intent.op, static_cast<uint32_t>(layout::IntentOp::kNothing)); }
+
+// A group walked past the item: it is returned, which leaves it counted.
+void Table::keep_draw_counted() {
+  const layout::IntentRecord& intent = header_->intent;
+  if (intent.slot < items_used_) {
+    ItemRecord& item = items_[intent.slot];
+    bool missing = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled;
+    if (missing) note(item.times_sampled, item.times_sampled + 1);
+  }
+  end_step();
+}
+
 void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   ItemRecord& item = items_[slot];
+  layout::IntentRecord& intent = header_->intent;
+  note(intent.slot, slot);
+  note(intent.slot_generation, item.generation);
+  note(intent.times_sampled, item.times_sampled);
+  publish(intent.op, static_cast<uint32_t>(layout::IntentOp::kDraw));
+  fence_generation_before_payload();
   note(item.times_sampled, item.times_sampled + 1);
-  drawn->slot = slot;
-  drawn->item_generation = item.generation;
-  drawn->epoch = header_->counters.epoch;
-  drawn->pin = {item.block, item.position, item.length, item.episode};
-  drawn->record = {static_cast<uint32_t>(layout::CompletionType::kItem),
-                   item.length,
-                   versions_ != nullptr ? versions_[slot] : 0,
-                   layout::make_key(item.generation, slot, header_->slot_bits),
-                   item.block,
-                   item.position,
-                   blocks_[item.block].generation,
-                   item.episode,
-                   item.times_sampled,
-                   item.priority,
-                   probability};
-  hold_range(item.block, item.position, item.length, true);
-  hold_episode(item.episode);
+  *drawn = pinned(slot);
+  drawn->record.probability = probability;
   ++reserved_;
 }
 
-void Table::take(const Drawn& drawn) {
+// The slot's item as a draw; its rows are held.
+Drawn Table::pinned(uint32_t slot) {
+  const ItemRecord& item = items_[slot];
+  hold_range(item.block, item.position, item.length, true);
+  hold_episode(item.episode);
+  return {{static_cast<uint32_t>(layout::CompletionType::kItem),
+           item.length,
+           versions_ != nullptr ? versions_[slot] : 0,
+           layout::make_key(item.generation, slot, header_->slot_bits),
+           item.block,
+           item.position,
+           blocks_[item.block].generation,
+           item.episode,
+           item.times_sampled,
+           item.priority,
+           1.0},
+          {item.block, item.position, item.length, item.episode},
+          slot,
+          item.generation,
+          header_->counters.epoch};
+}
+
+void Table::take(const Drawn& drawn, bool counted) {
   if (drawn.epoch != header_->counters.epoch) return;
   --reserved_;
-  limiter_.sampled(1);
-  note(header_->counters.samples, header_->counters.samples + 1);
+  if (!counted) {
+    limiter_.sampled(1);
+    note(header_->counters.samples, header_->counters.samples + 1);
+  }
   const ItemRecord& item = items_[drawn.slot];
   bool last = header_->max_times_sampled != 0 && item.generation == drawn.item_generation &&
               item.times_sampled >= header_->max_times_sampled;
@@ -279,17 +338,30 @@ void Table::take(const Drawn& drawn) {
   ++changes_;
 }
 
-void Table::give_back(const Drawn& drawn) {
+void Table::give_back(const Drawn& drawn, bool uncounted) {
   if (drawn.epoch != header_->counters.epoch) return;
   --reserved_;
   ++changes_;
-  ItemRecord& item = items_[drawn.slot];
-  if (item.generation != drawn.item_generation) return;
+  if (items_[drawn.slot].generation == drawn.item_generation && !uncounted) uncount_draw(drawn.slot);
+}
+
+void Table::uncount_draw(uint32_t slot) {
+  ItemRecord& item = items_[slot];
   if (header_->max_times_sampled != 0) {
     ++draws_left_;
-    if (!selectable(item)) reselect(drawn.slot, item.priority);
+    if (!selectable(item)) reselect(slot, item.priority);
   }
   note(item.times_sampled, item.times_sampled - 1);
+}
+
+// The draw that the intent tells of has no lease.
+void Table::undo_draw() {
+  const layout::IntentRecord& intent = header_->intent;
+  if (intent.slot >= items_used_) return;
+  const ItemRecord& item = items_[intent.slot];
+  bool counted = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled + 1;
+  if (counted) uncount_draw(intent.slot);
+  end_step();
 }
 
 void Table::unpin(const Pin& pin) {

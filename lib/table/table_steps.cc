@@ -31,6 +31,7 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
   if (lane.episode_steps() + count > layout::episode_limit(*header_)) return Admit::kBroken;
 
   Admit outcome = Admit::kDone;
+  begin_rows(index);
   for (; *done < count; ++*done) {
     bool makes_item = step_makes_item(lane);
     uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
@@ -39,14 +40,16 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
       break;
     }
     auto step = static_cast<uint32_t>(lane.episode_steps());
+    if (makes_item) intend_item(lane.next_row, length);
     append_row(lane, index, step);
     if (makes_item) {
       insert_item(lane, lane.next_row - length, length, coming_priority(lane), 0);
     }
   }
   note(header_->counters.steps, header_->counters.steps + *done);
-  forget_past_rows(lane);
   sync_lane(lane, index);
+  end_intent();
+  forget_past_rows(lane);
   return outcome;
 }
 
@@ -59,6 +62,8 @@ void Table::append_row(Lane& lane, uint32_t index, uint32_t mark) {
   note(marks_[uint64_t{block} * header_->block_steps + lane.position], mark);
   // Release: who observes `rows` also sees the mark, and the cells that this thread acquired through the ring.
   publish(blocks_[block].rows, lane.position + 1);
+  // A block of an open lane has a writer, or is in the chain of its tail.
+  if (lane.position == 0) publish(lane_records_[index].tail_block, block);
   lane.tail = block;
   if ((mark & layout::kMarkFinal) == 0) {
     lane.last_block = block;
@@ -66,6 +71,7 @@ void Table::append_row(Lane& lane, uint32_t index, uint32_t mark) {
   }
   ++lane.next_row;
   if (++lane.position == header_->block_steps) {
+    pool_->leave(block);
     lane.position = 0;
     ++lane.filling;
   }
@@ -74,10 +80,7 @@ void Table::append_row(Lane& lane, uint32_t index, uint32_t mark) {
 // Gives up the lane's hold on blocks whose rows no coming item of the lane can contain. The tail is kept: the next
 // block is linked to it.
 void Table::forget_past_rows(Lane& lane) {
-  uint64_t reach = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_steps_max;
-  uint64_t keep_from = lane.next_row > reach ? lane.next_row - reach : 0;
-  keep_from = std::max(keep_from, lane.episode_row);
-  if (header_->item_policy == GEAR_ITEMS_EPISODE) keep_from = lane.episode_row;
+  uint64_t keep_from = rows_kept_from(lane);
   uint32_t past = 0;
   while (past < lane.filling && lane.blocks[past] != lane.tail &&
          blocks_[lane.blocks[past]].start_row + header_->block_steps <= keep_from) {
@@ -89,7 +92,22 @@ void Table::forget_past_rows(Lane& lane) {
   lane.filling -= past;
 }
 
-Admit Table::end_episode(uint32_t index, uint32_t flags) {
+uint64_t Table::rows_kept_from(const Lane& lane) const {
+  uint64_t reach = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_steps_max;
+  uint64_t keep_from = lane.next_row > reach ? lane.next_row - reach : 0;
+  keep_from = std::max(keep_from, lane.episode_row);
+  return header_->item_policy == GEAR_ITEMS_EPISODE ? lane.episode_row : keep_from;
+}
+
+Admit Table::end_episode(uint32_t index, uint32_t flags, uint64_t rows_after) {
+  if (record_done()) return Admit::kDone;
+  bool has_final = (flags & layout::kEndHasFinal) != 0;
+  uint64_t rows = lanes_[index].next_row + uint64_t{has_final};
+  if (rows_after != kAnyRows && rows_after != rows) return Admit::kBroken;
+  return try_end(index, flags, layout::kIntentByWriter);
+}
+
+Admit Table::try_end(uint32_t index, uint32_t flags, uint64_t by) {
   Lane& lane = lanes_[index];
   uint32_t end = flags & ~layout::kEndHasFinal;
   bool has_final = (flags & layout::kEndHasFinal) != 0;
@@ -102,63 +120,90 @@ Admit Table::end_episode(uint32_t index, uint32_t flags) {
                  steps < header_->item_length && header_->short_episodes == 0;
   if ((whole || shorter) && items_blocked(lane, static_cast<uint32_t>(steps))) return Admit::kBlocked;
 
-  uint64_t first_row = lane.episode_row;
-  uint32_t end_flag = end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated;
-  if (has_final) {
-    append_row(lane, index, static_cast<uint32_t>(steps) | layout::kMarkFinal | end_flag);
-  }
-  if (whole || shorter) {
-    insert_item(lane, first_row, static_cast<uint32_t>(steps), coming_priority(lane),
-                shorter ? layout::kItemShort : 0);
-  }
-  finish_episode(lane, index, end_flag);
+  uint64_t bits = by | (end == GEAR_TERMINATED ? layout::kMarkTerminated : layout::kMarkTruncated);
+  if (has_final) bits |= layout::kIntentFinal;
+  if (whole || shorter) bits |= layout::kIntentMakesItem;
+  if (shorter) bits |= layout::kIntentShort;
+  intend_end(index, lane.next_row + uint64_t{has_final}, bits);
+  carry_out_end();
   return Admit::kDone;
 }
 
-void Table::finish_episode(Lane& lane, uint32_t index, uint32_t end_flag) {
-  bool has_steps = lane.episode_steps() > 0 && lane.last_block != kNone;
-  if (has_steps) {
-    uint32_t& mark =
-        marks_[uint64_t{lane.last_block} * header_->block_steps + lane.last_position];
+// What the intent says, from wherever a server died in it.
+void Table::carry_out_end() {
+  layout::IntentRecord& intent = header_->intent;
+  uint32_t index = intent.lane;
+  Lane& lane = lanes_[index];
+  auto end_flag = static_cast<uint32_t>(intent.number) & (layout::kMarkTerminated | layout::kMarkTruncated);
+  bool has_final = (intent.number & layout::kIntentFinal) != 0;
+  auto steps = static_cast<uint32_t>(intent.row - uint64_t{has_final} - intent.first_row);
+  if (has_final && lane.next_row < intent.row) append_row(lane, index, steps | layout::kMarkFinal | end_flag);
+  if ((intent.number & layout::kIntentMakesItem) != 0 && item_owed()) {
+    bool shorter = (intent.number & layout::kIntentShort) != 0;
+    insert_item(lane, intent.first_row, steps, coming_priority(lane), shorter ? layout::kItemShort : 0);
+  }
+  if (steps > 0 && lane.last_block != kNone) {
+    uint32_t& mark = marks_[uint64_t{lane.last_block} * header_->block_steps + lane.last_position];
     publish(mark, mark | end_flag);
-    note(header_->counters.episodes, header_->counters.episodes + 1);
+    note(header_->counters.episodes, intent.episodes + 1);
   }
   lane.episode_row = lane.next_row;
-  if (!lane.episodes.empty()) {
-    drop_episode(lane.episodes.front());
-    lane.episodes.erase(lane.episodes.begin());
-  }
   lane.cells_given = false;
-  forget_past_rows(lane);
+  auto cells = static_cast<uint32_t>(intent.number >> 32);
+  bool has_cells = !lane.episodes.empty() && lane.episodes.front() == cells;
+  if (has_cells) lane.episodes.erase(lane.episodes.begin());
   sync_lane(lane, index);
+  if ((intent.number & layout::kIntentByWriter) != 0) {
+    if (has_cells) leave_episode(cells);
+    record_is_done();
+  }
+  end_intent();
+  if (has_cells) drop_episode(cells);
+  forget_past_rows(lane);
 }
 
 Admit Table::give_episode_cells(uint32_t index) {
   Lane& lane = lanes_[index];
+  if (record_done()) return Admit::kDone;
   if (lane.episodes.empty() || lane.cells_given) return Admit::kBroken;
+  uint32_t slot = lane.episodes.front();
   lane.cells_given = true;
+  // The slot is the lane's by this from here on, no more by its writer.
+  note(lane_records_[index].open_episode, slot);
+  note(header_->intent.slot, slot);
+  begin_intent(layout::IntentOp::kCells);
   // Release: who observes `given` also sees the cells that this thread acquired through the ring.
-  publish(episodes_[lane.episodes.front()].given, 1u);
+  publish(episodes_[slot].given, 1u);
+  leave_episode(slot);
+  record_is_done();
+  end_intent();
   return Admit::kDone;
 }
 
 Admit Table::make_item(uint32_t index, uint32_t length, double priority) {
   Lane& lane = lanes_[index];
   if (header_->item_policy != GEAR_ITEMS_EXPLICIT) return Admit::kBroken;
+  if (record_done()) return Admit::kDone;
   bool valid = length >= 1 && length <= lane.episode_steps() &&
                length <= header_->item_steps_max && priority_valid(priority);
-  if (!valid) {
+  if (valid && items_blocked(lane, length)) return Admit::kBlocked;
+  note(header_->intent.lane, index);
+  intend_item(lane.next_row, valid ? length : 0);
+  begin_intent(layout::IntentOp::kItem);
+  if (valid) {
+    insert_item(lane, lane.next_row - length, length, priority, 0);
+  } else {
     count_rejected_item();
-    return Admit::kRejected;
   }
-  if (items_blocked(lane, length)) return Admit::kBlocked;
-  insert_item(lane, lane.next_row - length, length, priority, 0);
-  return Admit::kDone;
+  record_is_done();
+  end_intent();
+  return valid ? Admit::kDone : Admit::kRejected;
 }
 
 Admit Table::set_version(uint32_t index, uint64_t version) {
   if (versions_ == nullptr) return Admit::kBroken;
   lanes_[index].version = version;
+  note(lane_records_[index].version, version);
   return Admit::kDone;
 }
 
@@ -168,6 +213,8 @@ Admit Table::set_prompt_group(uint32_t index, uint64_t group, uint32_t size) {
   }
   lanes_[index].prompt_group = group;
   lanes_[index].prompt_size = size;
+  note(lane_records_[index].prompt_group, group);
+  note(lane_records_[index].prompt_size, size);
   return Admit::kDone;
 }
 
@@ -175,6 +222,8 @@ Admit Table::set_priority(uint32_t index, bool given, double priority) {
   if (given && !priority_valid(priority)) return Admit::kRejected;
   lanes_[index].priority_given = given;
   lanes_[index].priority = priority;
+  note(lane_records_[index].priority, priority);
+  note(lane_records_[index].priority_given, uint32_t{given});
   return Admit::kDone;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """geard as a process: its socket, its signals, its exit statuses."""
 # ctest: Geard.SaysOneLineWhenAnotherServesItsSocket -- second_instance
-# ctest: Geard.ReplacesSocketAndSegmentsOfOneThatWasKilled -- killed_instance
+# ctest: Geard.ReplacesSocketAndAdoptsTheTablesOfOneThatWasKilled -- killed_instance
+# ctest: Geard.RemovesTheSegmentsOfOneThatWasKilledWithMemfd -- killed_memfd_instance
 # ctest: Geard.RefusesASocketPathThatIsARegularFileAndLeavesIt -- regular_file
 # ctest: Geard.RefusesASocketPathThatIsTooLong -- long_path
 # ctest: Geard.RefusesASocketInADirectoryThatCannotBeMade -- missing_parent
@@ -54,8 +55,22 @@ def killed_instance(place):
     assert os.path.exists(first.socket)
     assert harness.segments_of(instance)
     second = place.serve(socket=first.socket)
-    # A path's servers share an identity; of the dead one's segments none is left beside the new one's own.
-    assert not [name for name in harness.segments_of(instance) if ".instance." not in name]
+    # A path's servers share an identity.
+    assert_equal(second.json("status")["server"]["instance_id"], instance)
+    assert_equal([table["name"] for table in second.json("table", "ls")["tables"]], ["t"])
+    assert_equal(second.stop(), harness.OK)
+    assert_equal(harness.segments_of(instance), [])
+
+
+def killed_memfd_instance(place):
+    first = place.serve("--memory", "memfd")
+    assert_equal(first.gearctl(*TABLE, "--memory", "posix").returncode, harness.OK)
+    instance = first.json("status")["server"]["instance_id"]
+    first.stop(signal.SIGKILL)
+    assert_equal(len(harness.segments_of(instance)), 2)
+    # Its clients are not known, nor what they may be writing.
+    second = place.serve("--memory", "memfd", socket=first.socket)
+    assert_equal(harness.segments_of(instance), [])
     assert_equal(second.json("table", "ls"), {"tables": []})
 
 

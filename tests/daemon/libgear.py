@@ -12,7 +12,7 @@ import harness
 F32 = 12
 ETIMEDOUT = -500
 EDROPPED = -203
-LEASED = 2
+DIRECT, LEASED = 1, 2
 
 
 class Cell(ctypes.Structure):
@@ -75,6 +75,12 @@ class Peer:
     def consumer(self, group):
         options = SamplerOptions(struct_size=ctypes.sizeof(SamplerOptions), mode=LEASED,
                                  group=group.encode())
+        sampler = c_void_p()
+        self.call("gear_sampler_open", self.table, byref(options), byref(sampler))
+        return sampler
+
+    def sampler(self, mode):
+        options = SamplerOptions(struct_size=ctypes.sizeof(SamplerOptions), mode=mode)
         sampler = c_void_p()
         self.call("gear_sampler_open", self.table, byref(options), byref(sampler))
         return sampler

@@ -148,15 +148,16 @@ TEST_F(ControlConnection, AnswersThatTheServerHasGoneFromThenOn) {
   });
   EXPECT_EQ(session->ask(ControlOp::kTableList, nullptr, 0).status().code(), GEAR_EDISCONNECTED);
   EXPECT_EQ(session->ask(ControlOp::kTableList, nullptr, 0).status().code(), GEAR_EDISCONNECTED);
-  EXPECT_TRUE(session->hung_up());
+  EXPECT_EQ(session->link(), Session::Link::kLost);
 }
 
 TEST_F(ControlConnection, KnowsWithoutAskingThatTheServerHasGone) {
   Session* session = connect();
-  EXPECT_FALSE(session->hung_up());
+  EXPECT_EQ(session->look(0), Session::Link::kWhole);
   script_.join();
   peer_->hang_up();
-  EXPECT_TRUE(session->hung_up());
+  EXPECT_EQ(session->look(0), Session::Link::kLost);
+  EXPECT_EQ(session->lost().code(), GEAR_EDISCONNECTED);
 }
 
 TEST_F(ControlConnection, SaysGoodbyeAtItsEndAndWaitsForNoAnswer) {

@@ -109,7 +109,7 @@ class Unsupported(Error):
 
 
 class SystemFailure(Error):
-    """ESYSTEM, EINTERNAL: an unexpected system error, or a broken invariant of GEAR itself."""
+    """ESYSTEM, EINTERNAL, ECORRUPT: an unexpected system error, or a broken invariant of GEAR itself."""
 
 
 _OF_STATUS: dict[int, type[Error]] = {

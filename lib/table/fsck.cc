@@ -1,0 +1,389 @@
+#include "table/fsck.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "base/shared_word.h"
+#include "base/status.h"
+#include "layout/directory.h"
+#include "layout/index.h"
+#include "limit/rate_limiter.h"
+#include "select/selector.h"
+
+namespace gear {
+namespace {
+
+using layout::BlockRecord;
+using layout::EpisodeRecord;
+using layout::IndexRecord;
+using layout::ItemRecord;
+using layout::kNone;
+using layout::LaneRecord;
+using layout::TableHeader;
+
+constexpr size_t kFindingsMax = 20;
+constexpr int kReadTries = 100;
+
+using Value = unsigned long long;
+
+class Checker {
+ public:
+  Checker(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form)
+      : base_(directory),
+        header_(static_cast<const TableHeader*>(directory)),
+        directory_bytes_(directory_bytes),
+        data_bytes_(data_bytes),
+        form_(form) {}
+
+  Findings run() {
+    if (!header_is_sound()) return findings_;
+    lanes_ = layout::at_offset<LaneRecord>(base_, header_->lanes_offset);
+    blocks_ = layout::at_offset<BlockRecord>(base_, header_->blocks_offset);
+    items_ = layout::at_offset<ItemRecord>(base_, header_->items_offset);
+    episodes_ = layout::at_offset<EpisodeRecord>(base_, header_->episodes_offset);
+    check_limiter_record();
+    check_lanes();
+    check_blocks();
+    check_episodes();
+    check_items();
+    check_indexes();
+    check_intent();
+    return findings_;
+  }
+
+ private:
+  // True when it holds.
+  __attribute__((format(printf, 3, 4))) bool rule(bool holds, const char* pattern, ...) {
+    if (holds) return true;
+    if (findings_.texts.size() >= kFindingsMax) {
+      ++findings_.left_out;
+      return false;
+    }
+    char text[512];
+    va_list values;
+    va_start(values, pattern);
+    vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    findings_.texts.push_back(text);
+    return false;
+  }
+  bool strict() const { return form_ == CheckForm::kAdoption; }
+
+  bool header_is_sound();
+  bool numbers_are_sound();
+  bool array_is_sound(const char* what, uint64_t offset, uint64_t count, uint64_t size, uint64_t align);
+  bool index_is_sound(uint32_t index);
+  bool data_is_sound();
+  void check_limiter_record();
+  void check_lanes();
+  void check_blocks();
+  void check_block(uint32_t block, const BlockRecord& record);
+  void check_episodes();
+  void check_items();
+  bool read_item(uint32_t slot, ItemRecord* item) const;
+  bool check_item(uint32_t slot, const ItemRecord& item);
+  void check_range(uint32_t slot, const ItemRecord& item);
+  void check_counters(uint64_t live);
+  void check_indexes();
+  void check_intent();
+
+  const void* base_;
+  const TableHeader* header_;
+  uint64_t directory_bytes_;
+  uint64_t data_bytes_;
+  CheckForm form_;
+  const LaneRecord* lanes_ = nullptr;
+  const BlockRecord* blocks_ = nullptr;
+  const ItemRecord* items_ = nullptr;
+  const EpisodeRecord* episodes_ = nullptr;
+  Findings findings_;
+};
+
+bool Checker::array_is_sound(const char* what, uint64_t offset, uint64_t count, uint64_t size, uint64_t align) {
+  bool fits = offset >= sizeof(TableHeader) && offset <= directory_bytes_ && offset % align == 0 &&
+              count <= (directory_bytes_ - offset) / size;
+  return rule(fits, "%s: %llu of %llu bytes at offset %llu of a directory of %llu bytes", what, Value{count}, Value{size},
+              Value{offset}, Value{directory_bytes_});
+}
+
+bool Checker::numbers_are_sound() {
+  const TableHeader& h = *header_;
+  bool good = rule(memchr(h.name, 0, sizeof h.name) != nullptr, "the table's name has no end");
+  good &= rule(h.lanes_max >= 1 && h.block_steps >= 1 && h.block_count >= 1 && h.block_count < kNone,
+               "%u lanes, %u blocks of %u steps", h.lanes_max, h.block_count, h.block_steps);
+  good &= rule(h.capacity_items >= 1 && h.item_slots == h.capacity_items + 1 && h.item_slots < kNone,
+               "%u item slots for a capacity of %llu", h.item_slots, Value{h.capacity_items});
+  good &= rule(h.slot_bits >= 1 && h.slot_bits <= 32 && h.item_slots <= uint64_t{1} << h.slot_bits,
+               "%u slot bits for %u item slots", h.slot_bits, h.item_slots);
+  good &= rule(h.column_count >= 1 && h.column_count <= layout::kColumnsMax, "%u columns", h.column_count);
+  good &= rule(h.index_count >= 1 && h.index_count <= layout::kIndexesMax && h.sampler_index < h.index_count &&
+                   h.remover_index < h.index_count,
+               "%u indexes, sampler %u, remover %u", h.index_count, h.sampler_index, h.remover_index);
+  auto optional = [&](uint32_t index) { return index == kNone || index < h.index_count; };
+  good &= rule(optional(h.largest_index) && optional(h.smallest_index) && h.named_count <= layout::kNamedSelectorsMax &&
+                   (h.named_count == 0 || (h.named_index < h.index_count && h.named_count <= h.index_count - h.named_index)),
+               "indexes %u and %u, %u named from %u on, of %u", h.largest_index, h.smallest_index, h.named_count,
+               h.named_index, h.index_count);
+  good &= rule(h.item_steps_max >= 1 && h.item_policy <= 3, "item policy %u, at most %u steps", h.item_policy,
+               h.item_steps_max);
+  return good;
+}
+
+bool Checker::header_is_sound() {
+  if (!rule(directory_bytes_ >= sizeof(TableHeader), "a directory of %llu bytes, its header has %zu",
+            Value{directory_bytes_}, sizeof(TableHeader))) {
+    return false;
+  }
+  const TableHeader& h = *header_;
+  bool good = rule(h.directory_bytes == directory_bytes_ && h.data_bytes == data_bytes_,
+                   "segments of %llu and %llu bytes, the header says %llu and %llu", Value{directory_bytes_},
+                   Value{data_bytes_}, Value{h.directory_bytes}, Value{h.data_bytes});
+  if (!numbers_are_sound() || !good) return false;
+  good &= array_is_sound("columns", h.columns_offset, h.column_count, sizeof(layout::ColumnRecord), 8);
+  good &= array_is_sound("lanes", h.lanes_offset, h.lanes_max, sizeof(LaneRecord), 8);
+  good &= array_is_sound("blocks", h.blocks_offset, h.block_count, sizeof(BlockRecord), 8);
+  good &= array_is_sound("marks", h.marks_offset, uint64_t{h.block_count} * h.block_steps, sizeof(uint32_t), 4);
+  good &= array_is_sound("items", h.items_offset, h.item_slots, sizeof(ItemRecord), 8);
+  if (h.episode_slots > 0) {
+    good &= array_is_sound("episodes", h.episodes_offset, h.episode_slots, sizeof(EpisodeRecord), 8);
+  }
+  if (h.versions_offset != 0) good &= array_is_sound("versions", h.versions_offset, h.item_slots, sizeof(uint64_t), 8);
+  if (h.prompts_offset != 0) {
+    good &= array_is_sound("prompt records", h.prompts_offset, h.item_slots, sizeof(layout::PromptRecord), 8);
+  }
+  for (uint32_t i = 0; i < h.index_count; ++i) good &= index_is_sound(i);
+  return good && data_is_sound();
+}
+
+// Every index begins with the capacity, as recency's own head does.
+bool Checker::index_is_sound(uint32_t i) {
+  const IndexRecord& record = header_->indexes[i];
+  if (!rule(selector_known(record.selector), "index %u: selector %u", i, record.selector)) return false;
+  uint64_t bytes = selector_index_bytes(record.selector, header_->item_slots);
+  if (bytes == 0) return true;
+  if (!rule(record.bytes >= bytes, "index %u: %llu bytes, selector %u needs %llu", i, Value{record.bytes}, record.selector,
+            Value{bytes})) {
+    return false;
+  }
+  if (!array_is_sound("an index", record.offset, record.bytes, 1, 8)) return false;
+  uint64_t capacity = *layout::at_offset<uint64_t>(base_, record.offset);
+  if (!rule(capacity == header_->item_slots, "index %u: capacity %llu, %u item slots", i, Value{capacity},
+            header_->item_slots)) {
+    return false;
+  }
+  if (record.selector != GEAR_SELECT_RECENCY) return true;
+  const auto* recency = layout::at_offset<layout::RecencyIndex>(base_, record.offset);
+  uint64_t end = record.bytes - uint64_t{header_->item_slots} * sizeof(uint64_t);
+  const auto* tree = layout::at_offset<layout::SumTreeIndex>(base_, record.offset + sizeof(layout::RecencyIndex));
+  return rule(recency->number_offset % 8 == 0 && recency->number_offset <= end && tree->capacity == header_->item_slots,
+              "index %u: numbers at %llu of %llu bytes, tree of capacity %llu", i, Value{recency->number_offset},
+              Value{record.bytes}, Value{tree->capacity});
+}
+
+bool Checker::data_is_sound() {
+  const TableHeader& h = *header_;
+  auto fits = [&](uint64_t offset, uint64_t count, uint64_t size) {
+    return offset <= data_bytes_ && (size == 0 || count <= (data_bytes_ - offset) / size);
+  };
+  bool good = rule(fits(h.data_blocks_offset, h.block_count, h.block_bytes),
+                   "%u blocks of %llu bytes at %llu of %llu bytes of data", h.block_count, Value{h.block_bytes},
+                   Value{h.data_blocks_offset}, Value{data_bytes_});
+  return rule(fits(h.data_episodes_offset, h.episode_slots, h.episode_cell_bytes),
+              "%u episode slots of %llu bytes at %llu of %llu bytes of data", h.episode_slots,
+              Value{h.episode_cell_bytes}, Value{h.data_episodes_offset}, Value{data_bytes_}) && good;
+}
+
+void Checker::check_limiter_record() {
+  if (!strict()) return;
+  const layout::LimiterRecord& r = header_->limiter;
+  Status status = check_limiter({r.samples_per_insert, r.min_size, r.min_diff, r.max_diff});
+  rule(status.ok(), "%s", status.text().c_str());
+}
+
+void Checker::check_lanes() {
+  for (uint32_t index = 0; index < header_->lanes_max; ++index) {
+    const LaneRecord& lane = lanes_[index];
+    uint32_t state = peek(lane.state);
+    uint32_t tail = peek(lane.tail_block);
+    uint32_t open = peek(lane.open_episode);
+    if (state == 0) continue;
+    rule((state & layout::kLaneOpen) != 0 && state < 8, "lane %u: state %u", index, state);
+    rule(tail == kNone || tail < header_->block_count, "lane %u: newest block %u of %u", index, tail, header_->block_count);
+    rule(open == kNone || open < header_->episode_slots, "lane %u: episode slot %u of %u", index, open,
+         header_->episode_slots);
+  }
+}
+
+void Checker::check_blocks() {
+  for (uint32_t block = 0; block < header_->block_count; ++block) {
+    const BlockRecord& shared = blocks_[block];
+    uint64_t generation = observe(shared.generation);
+    if (generation % 2 == 0) continue;
+    BlockRecord record{generation,           peek(shared.start_row), peek(shared.lane), peek(shared.rows),
+                       peek(shared.previous), peek(shared.next),      0,                0};
+    fence_copy_before_check();
+    if (peek(shared.generation) == generation) check_block(block, record);
+  }
+}
+
+void Checker::check_block(uint32_t block, const BlockRecord& record) {
+  const TableHeader& h = *header_;
+  rule(record.lane < h.lanes_max, "block %u of generation %llu: lane %u of %u", block, Value{record.generation}, record.lane,
+       h.lanes_max);
+  rule(record.rows <= h.block_steps, "block %u: %u rows, it has room for %u", block, record.rows, h.block_steps);
+  rule(record.start_row % h.block_steps == 0, "block %u: begins at row %llu, blocks have %u", block,
+       Value{record.start_row}, h.block_steps);
+  auto neighbour = [&](uint32_t other) { return other == kNone || (other < h.block_count && other != block); };
+  bool sound = rule(neighbour(record.next) && neighbour(record.previous), "block %u: between %u and %u, of %u", block,
+                    record.previous, record.next, h.block_count);
+  if (!sound || !strict() || record.next == kNone) return;
+  const BlockRecord& next = blocks_[record.next];
+  if (next.generation % 2 == 0 || next.previous != block) return;
+  rule(next.start_row == record.start_row + h.block_steps && next.lane == record.lane && record.rows == h.block_steps,
+       "block %u: %u rows from %llu of lane %u, the next one, %u, begins at %llu of lane %u", block, record.rows,
+       Value{record.start_row}, record.lane, record.next, Value{next.start_row}, next.lane);
+}
+
+void Checker::check_episodes() {
+  for (uint32_t slot = 0; slot < header_->episode_slots; ++slot) {
+    if (observe(episodes_[slot].generation) % 2 == 0) continue;
+    uint32_t lane = peek(episodes_[slot].lane);
+    rule(lane < header_->lanes_max, "episode slot %u: lane %u of %u", slot, lane, header_->lanes_max);
+  }
+}
+
+// False: the item is free, or moves all the time.
+bool Checker::read_item(uint32_t slot, ItemRecord* item) const {
+  const ItemRecord& shared = items_[slot];
+  for (int tries = 0; tries < kReadTries; ++tries) {
+    uint64_t generation = observe(shared.generation);
+    if (generation % 2 == 0) return false;
+    *item = {generation,          peek(shared.priority), peek(shared.block),         peek(shared.position),
+             peek(shared.length), peek(shared.episode),  peek(shared.times_sampled), peek(shared.flags)};
+    fence_copy_before_check();
+    if (peek(shared.generation) == generation) return true;
+  }
+  return false;
+}
+
+void Checker::check_items() {
+  uint64_t live = 0;
+  const auto* prompts = layout::at_offset<layout::PromptRecord>(base_, header_->prompts_offset);
+  for (uint32_t slot = 0; slot < header_->item_slots; ++slot) {
+    ItemRecord item;
+    if (read_item(slot, &item)) {
+      ++live;
+    } else if (strict() && header_->prompts_offset != 0 && prompts[slot].size != 0) {
+      item = items_[slot];
+    } else {
+      continue;
+    }
+    if (check_item(slot, item)) check_range(slot, item);
+  }
+  check_counters(live);
+}
+
+bool Checker::check_item(uint32_t slot, const ItemRecord& item) {
+  const TableHeader& h = *header_;
+  bool good = rule(item.block < h.block_count && item.position < h.block_steps && item.length >= 1 &&
+                       item.length <= h.item_steps_max,
+                   "item slot %u: %u rows from row %u of block %u; there are %u blocks of %u, and items of at most %u", slot,
+                   item.length, item.position, item.block, h.block_count, h.block_steps, h.item_steps_max);
+  good &= rule(priority_valid(item.priority), "item slot %u: priority %g", slot, item.priority);
+  good &= rule(item.episode == kNone || item.episode < h.episode_slots, "item slot %u: episode slot %u of %u", slot,
+               item.episode, h.episode_slots);
+  return good;
+}
+
+// The item's rows are in blocks of its lane. Online the item may go meanwhile, and then its blocks: what is found wrong
+// counts only while it is still there.
+void Checker::check_range(uint32_t slot, const ItemRecord& item) {
+  const TableHeader& h = *header_;
+  uint32_t block = item.block;
+  uint64_t left = item.length;
+  uint32_t position = item.position;
+  const char* wrong = nullptr;
+  for (;;) {
+    uint64_t here = std::min<uint64_t>(left, h.block_steps - position);
+    if (observe(blocks_[block].generation) % 2 == 0) wrong = "is free";
+    if (peek(blocks_[block].rows) < position + here) wrong = "has too few rows";
+    left -= here;
+    if (wrong != nullptr || left == 0) break;
+    position = 0;
+    uint32_t next = observe(blocks_[block].next);
+    if (next >= h.block_count) {
+      wrong = "is the last of its chain";
+      break;
+    }
+    block = next;
+  }
+  bool episode_free = item.episode != kNone && observe(episodes_[item.episode].generation) % 2 == 0;
+  fence_copy_before_check();
+  if (peek(items_[slot].generation) != item.generation) return;
+  rule(wrong == nullptr, "item slot %u: %u rows from row %u of block %u, and block %u %s", slot, item.length, item.position,
+       item.block, block, wrong == nullptr ? "" : wrong);
+  rule(!episode_free, "item slot %u: its episode slot %u is free", slot, item.episode);
+}
+
+// A server that died may have changed the items and not yet the one counter that follows.
+void Checker::check_counters(uint64_t live) {
+  const layout::TableCounters& c = header_->counters;
+  if (!strict()) {
+    uint64_t items = observe(c.items);
+    rule(items <= header_->item_slots, "%llu items in %u slots", Value{items}, header_->item_slots);
+    return;
+  }
+  bool resetting = header_->intent.op == static_cast<uint32_t>(layout::IntentOp::kReset);
+  auto lag = static_cast<int64_t>(live - (c.inserts - c.deletes));
+  rule(resetting || (lag >= -1 && lag <= 1), "%llu items are there, of %llu inserted and %llu deleted", Value{live},
+       Value{c.inserts}, Value{c.deletes});
+  rule(!std::isnan(c.priority_max) && c.priority_max >= 0, "largest priority %g", c.priority_max);
+}
+
+// Every index begins with capacity and count, but for recency, whose tree has them.
+void Checker::check_indexes() {
+  for (uint32_t i = 0; i < header_->index_count; ++i) {
+    const IndexRecord& record = header_->indexes[i];
+    if (record.selector == GEAR_SELECT_MIXTURE) continue;
+    uint64_t skip = record.selector == GEAR_SELECT_RECENCY ? sizeof(layout::RecencyIndex) : 0;
+    const auto* index = layout::at_offset<layout::UniformIndex>(base_, record.offset + skip);
+    uint64_t count = observe(index->count);
+    rule(count <= header_->item_slots, "index %u: %llu entries for %u slots", i, Value{count}, header_->item_slots);
+    if (record.selector != GEAR_SELECT_UNIFORM) continue;
+    const auto* slots = layout::at_offset<uint32_t>(index, sizeof(layout::UniformIndex));
+    for (uint64_t at = 0; at < std::min<uint64_t>(count, header_->item_slots); ++at) {
+      uint32_t slot = peek(slots[at]);
+      rule(slot < header_->item_slots, "index %u: slot %u of %u", i, slot, header_->item_slots);
+    }
+  }
+}
+
+void Checker::check_intent() {
+  if (!strict()) return;
+  const layout::IntentRecord& intent = header_->intent;
+  using layout::IntentOp;
+  auto op = static_cast<IntentOp>(intent.op);
+  uint64_t slots = header_->item_slots;
+  if (op == IntentOp::kGrantBlock) slots = header_->block_count;
+  if (op == IntentOp::kGrantEpisode || op == IntentOp::kCells) slots = header_->episode_slots;
+  rule(intent.op <= static_cast<uint32_t>(IntentOp::kCells), "intent %u", intent.op);
+  if (op == IntentOp::kNothing || op == IntentOp::kReset) return;
+  bool lane = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem || op == IntentOp::kGrantBlock ||
+              op == IntentOp::kGrantEpisode;
+  rule(!lane || intent.lane < header_->lanes_max, "intent %u: lane %u of %u", intent.op, intent.lane, header_->lanes_max);
+  if (op == IntentOp::kTake || op == IntentOp::kReturn) return;
+  bool may_lack = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
+  rule((may_lack && intent.slot == kNone) || intent.slot < slots, "intent %u: slot %u of %llu", intent.op, intent.slot,
+       Value{slots});
+}
+
+}  // namespace
+
+Findings check_directory(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form) {
+  return Checker(directory, directory_bytes, data_bytes, form).run();
+}
+
+}  // namespace gear

@@ -1,0 +1,155 @@
+// ctest: labels=crash timeout=300
+//
+// The conductor dies behind each store while prompt groups are hidden, shown whole, and give way: whatever it left, the next one
+// shows a group whole or not at all.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "base/crash_point.h"
+#include "shm/segment_names.h"
+#include "table/table.h"
+
+namespace gear::test {
+namespace {
+
+constexpr uint32_t kMembers = 3;
+constexpr uint64_t kTable = 1;
+
+struct Owner final : LaneOwner {
+  bool leaving() const override { return false; }
+  void lose_lane(uint32_t) override {}
+};
+
+// Rows of one lane, each an item. Rows 0..2 are group 0 and so on, but the last group never gets its third member, and
+// groups that lack one come between: with room for one incomplete group, each makes the one before give way.
+struct Row {
+  uint64_t group;
+};
+std::vector<Row> rows() { return {{0}, {0}, {0}, {10}, {10}, {1}, {1}, {1}, {11}, {2}, {2}, {2}, {12}, {12}}; }
+
+class PromptsCrash : public ::testing::Test {
+ protected:
+  std::unique_ptr<Table> create() const {
+    layout::TableCreateRequest request{};
+    snprintf(request.name, sizeof request.name, "t");
+    request.capacity_items = 7;
+    request.column_count = 1;
+    request.lanes_max = 2;
+    request.numa_node = -1;
+    request.memory = GEAR_MEMORY_POSIX;
+    request.remover = GEAR_SELECT_FIFO;
+    request.prompt_groups_max = 1;
+    layout::ColumnSpec column{};
+    snprintf(column.name, sizeof column.name, "x");
+    column.dtype = GEAR_U64;
+    Result<Geometry> geometry = plan_geometry(request, &column);
+    EXPECT_TRUE(geometry.ok()) << geometry.status().text();
+    MemoryOptions memory;
+    memory.memory = GEAR_MEMORY_POSIX;
+    auto table = Table::create(geometry.value(), instance_, kTable, memory);
+    EXPECT_TRUE(table.ok()) << table.status().text();
+    return table.take();
+  }
+
+  std::unique_ptr<Table> adopt() {
+    NamesKept kept;
+    auto directory = Segment::adopt("test", layout::SegmentKind::kDirectory, instance_, kTable);
+    auto data = Segment::adopt("test", layout::SegmentKind::kData, instance_, kTable);
+    EXPECT_TRUE(directory.ok() && data.ok());
+    auto table = Table::adopt(directory.take(), data.take());
+    EXPECT_TRUE(table.ok()) << table.status().text();
+    if (!table.ok()) return nullptr;
+    table.value()->own_lane(0, &owner_, 0);
+    (void)table.value()->rest_of(1);
+    table.value()->finish_adoption();
+    return table.take();
+  }
+
+  void go_on(Table* table) {
+    const std::vector<Row> all = rows();
+    for (uint64_t row = table->lane_rows(0); row < all.size(); ++row) {
+      layout::GrantRecord grant{};
+      ASSERT_TRUE(table->unfilled_blocks(0) > 0 || table->grant_block(0, &grant));
+      table->begin_record(1, row);
+      ASSERT_EQ(table->set_prompt_group(0, all[row].group, kMembers), Admit::kDone);
+      uint32_t done = 0;
+      ASSERT_EQ(table->commit(0, 1, &done), Admit::kDone);
+      check_whole(*table);
+    }
+  }
+
+  // Hidden and shown items add up; those that are shown are of whole groups, but for what the remover took.
+  static void check_whole(const Table& table) {
+    const layout::TableHeader& header = table.header();
+    const layout::TableCounters& counters = header.counters;
+    const auto* items = layout::at_offset<layout::ItemRecord>(table.directory().data(), header.items_offset);
+    const auto* prompts = layout::at_offset<layout::PromptRecord>(table.directory().data(), header.prompts_offset);
+    uint64_t live = 0, hidden = 0;
+    for (uint32_t slot = 0; slot < header.item_slots; ++slot) {
+      bool shown = items[slot].generation % 2 == 1;
+      live += shown ? 1 : 0;
+      hidden += prompts[slot].size != 0 ? 1 : 0;
+      EXPECT_FALSE(shown && prompts[slot].size != 0) << slot;
+      EXPECT_EQ(prompts[slot].size & ~layout::kPromptSizeMask, 0u) << slot;
+    }
+    EXPECT_EQ(counters.items, live);
+    EXPECT_EQ(counters.items_hidden, hidden);
+    EXPECT_LT(hidden, kMembers);
+    EXPECT_EQ(counters.items, counters.inserts - counters.deletes);
+    EXPECT_EQ(counters.inserts % kMembers, 0u);
+    EXPECT_EQ(table.drawable(), live);
+  }
+
+  uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
+  Owner owner_;
+};
+
+TEST_F(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
+  uint64_t deaths = 0;
+  for (int status = kCrashStatus; status == kCrashStatus;) {
+    SCOPED_TRACE(deaths + 1);
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+      std::unique_ptr<Table> table = create();
+      if (table->open_lane(1) != 0) _exit(2);
+      table->own_lane(0, &owner_, 0);
+      crash_points_arm(deaths + 1);
+      go_on(table.get());
+      crash_points_arm(0);
+      NamesKept kept;
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int ended = 0;
+    waitpid(pid, &ended, 0);
+    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+    ASSERT_TRUE(status == kCrashStatus || status == 0) << status;
+    std::unique_ptr<Table> table = adopt();
+    if (table) {
+      check_whole(*table);
+      go_on(table.get());
+      const layout::TableCounters& counters = table->header().counters;
+      EXPECT_EQ(counters.inserts, 3 * kMembers);
+      EXPECT_EQ(counters.items_hidden, 2u);
+      EXPECT_NEAR(static_cast<double>(counters.prompt_groups_dropped), 2, 1);
+      table->close_lane(0);
+      table->reset();
+      EXPECT_EQ(counters.blocks_free, table->header().block_count);
+    }
+    table.reset();
+    for (const SegmentName& name : list_segments(instance_)) remove_segment(name);
+    if (HasFailure()) return;
+    if (status == kCrashStatus) ++deaths;
+  }
+  EXPECT_GT(deaths, 100u);
+  printf("%llu deaths\n", static_cast<unsigned long long>(deaths));
+}
+
+}  // namespace
+}  // namespace gear::test

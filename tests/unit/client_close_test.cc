@@ -1,0 +1,214 @@
+// ctest: labels=unit,tsan
+// Handles that are closed while other threads are in calls on them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "gear.h"
+
+namespace {
+
+constexpr int64_t kPatienceNs = 20'000'000'000;
+
+class CloseDuringACall : public ::testing::Test {
+ protected:
+  CloseDuringACall() {
+    EXPECT_EQ(gear_connect("embedded:", nullptr, &client_), GEAR_OK) << gear_last_error();
+    table_ = make_table("t", 10);
+  }
+  ~CloseDuringACall() override {
+    int closed = client_ != nullptr ? gear_close(client_) : GEAR_OK;
+    EXPECT_EQ(closed, GEAR_OK) << gear_last_error();
+  }
+
+  gear_table* make_table(const char* name, uint32_t max_times_sampled) {
+    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
+    column.name = "x";
+    column.dtype = GEAR_I64;
+    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
+    options.name = name;
+    options.columns = &column;
+    options.column_count = 1;
+    options.capacity_items = 1000;
+    options.max_times_sampled = max_times_sampled;
+    if (max_times_sampled > 0) options.limiter = {1.0, 1, -1e9, 2.0};
+    gear_table* table = nullptr;
+    EXPECT_EQ(gear_table_create(client_, &options, &table), GEAR_OK) << gear_last_error();
+    return table;
+  }
+  static int append(gear_writer* writer, int64_t timeout_ns) {
+    int64_t value = 7;
+    gear_cell cell{};
+    cell.dtype = GEAR_I64;
+    cell.data = &value;
+    return gear_writer_append(writer, 0, &cell, 1, timeout_ns);
+  }
+  int sample(gear_sampler* sampler) {
+    gear_batch* batch = nullptr;
+    int status = gear_sample(sampler, 1, kPatienceNs, &batch);
+    if (status == GEAR_OK) gear_batch_release(batch);
+    return status;
+  }
+
+  // Runs a call that waits, and returns once its thread sleeps there.
+  void start(std::function<int()> call) {
+    tid_ = 0;
+    caller_ = std::thread([this, call = std::move(call)] {
+      tid_ = gettid();
+      answer_ = call();
+    });
+    while (tid_ == 0 || state_of(tid_) != 'S') std::this_thread::yield();
+  }
+  static char state_of(int tid) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(tid) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    size_t name_end = text.rfind(')');
+    return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+  }
+  int answer() {
+    caller_.join();
+    return answer_;
+  }
+
+  gear_client* client_ = nullptr;
+  gear_table* table_ = nullptr;
+  std::thread caller_;
+  std::atomic<int> tid_{0};
+  int answer_ = 1;
+};
+
+TEST_F(CloseDuringACall, EndsASampleOnALeasedSampler) {
+  gear_sampler* sampler = nullptr;
+  ASSERT_EQ(gear_sampler_open(table_, nullptr, &sampler), GEAR_OK);
+  start([&] { return sample(sampler); });
+  int64_t begin_ns = gear::now_ns();
+  EXPECT_EQ(gear_sampler_close(sampler), GEAR_OK) << gear_last_error();
+  EXPECT_EQ(answer(), GEAR_ECLOSED);
+  EXPECT_LT(gear::now_ns() - begin_ns, kPatienceNs);
+  EXPECT_EQ(sample(sampler), GEAR_EINVAL);
+  EXPECT_EQ(gear_sampler_close(sampler), GEAR_EINVAL);
+}
+
+TEST_F(CloseDuringACall, EndsASampleOnADirectSamplerWithAndWithoutBackground) {
+  gear_table* direct = make_table("direct", 0);
+  for (uint32_t background : {0u, 2u}) {
+    gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+    options.background = background;
+    options.background_rows = background > 0 ? 1 : 0;
+    gear_sampler* sampler = nullptr;
+    ASSERT_EQ(gear_sampler_open(direct, &options, &sampler), GEAR_OK) << gear_last_error();
+    start([&] { return sample(sampler); });
+    EXPECT_EQ(gear_sampler_close(sampler), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(answer(), GEAR_ECLOSED) << background;
+  }
+}
+
+TEST_F(CloseDuringACall, EndsAFlushThatTheLimiterHoldsBack) {
+  gear_writer* writer = nullptr;
+  ASSERT_EQ(gear_writer_open(table_, nullptr, &writer), GEAR_OK);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(append(writer, kPatienceNs), GEAR_OK);
+  start([&] { return gear_writer_flush(writer, kPatienceNs, nullptr); });
+  gear_writer_close(writer);
+  EXPECT_EQ(answer(), GEAR_ECLOSED);
+  EXPECT_EQ(append(writer, 0), GEAR_EINVAL);
+}
+
+TEST_F(CloseDuringACall, OfTheClientEndsTheCallsOfAll) {
+  gear_sampler* sampler = nullptr;
+  gear_writer* writer = nullptr;
+  ASSERT_EQ(gear_sampler_open(make_table("u", 10), nullptr, &sampler), GEAR_OK);
+  ASSERT_EQ(gear_writer_open(table_, nullptr, &writer), GEAR_OK);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(append(writer, kPatienceNs), GEAR_OK);
+  std::thread flusher([&] {
+    EXPECT_EQ(gear_writer_flush(writer, kPatienceNs, nullptr), GEAR_ECLOSED);
+    EXPECT_EQ(append(writer, 0), GEAR_EINVAL);
+  });
+  start([&] { return sample(sampler); });
+  EXPECT_EQ(gear_close(client_), GEAR_OK) << gear_last_error();
+  EXPECT_EQ(answer(), GEAR_ECLOSED);
+  flusher.join();
+  EXPECT_EQ(gear_close(client_), GEAR_EINVAL);
+  gear_table* table = nullptr;
+  EXPECT_EQ(gear_table_open(client_, "t", &table), GEAR_EINVAL);
+  EXPECT_EQ(sample(sampler), GEAR_EINVAL);
+  client_ = nullptr;
+}
+
+// The close comes between, before and within the calls of busy threads, which go on calling until they are told.
+TEST_F(CloseDuringACall, MeetsThreadsThatNeverPause) {
+  for (int round = 0; round < 20; ++round) {
+    gear_client* client = nullptr;
+    ASSERT_EQ(gear_connect("embedded:busy", nullptr, &client), GEAR_OK);
+    std::swap(client, client_);
+    gear_table* table = make_table("busy", 0);
+    std::swap(client, client_);
+    gear_writer* writer = nullptr;
+    gear_sampler* sampler = nullptr;
+    ASSERT_EQ(gear_writer_open(table, nullptr, &writer), GEAR_OK);
+    ASSERT_EQ(gear_sampler_open(table, nullptr, &sampler), GEAR_OK);
+    ASSERT_EQ(append(writer, kPatienceNs), GEAR_OK);
+    ASSERT_EQ(gear_writer_flush(writer, kPatienceNs, nullptr), GEAR_OK);
+    std::atomic<int> running{0};
+    auto until_told = [&running](std::function<int()> call) {
+      return std::thread([&running, call] {
+        ++running;
+        int status = GEAR_OK;
+        while (status == GEAR_OK) status = call();
+        EXPECT_TRUE(status == GEAR_ECLOSED || status == GEAR_EINVAL) << gear_last_error();
+      });
+    };
+    std::vector<std::thread> threads;
+    threads.push_back(until_told([&] { return append(writer, kPatienceNs); }));
+    threads.push_back(until_told([&] { return sample(sampler); }));
+    threads.push_back(until_told([&] {
+      gear_table_stats stats = GEAR_TABLE_STATS_INIT;
+      return gear_table_get_stats(table, &stats);
+    }));
+    threads.push_back(until_told([&] {
+      uint64_t key = 12345;
+      return gear_delete_items(table, &key, 1, kPatienceNs, nullptr);
+    }));
+    threads.push_back(until_told([&] {
+      gear_server_info info = GEAR_SERVER_INFO_INIT;
+      return gear_get_server_info(client, &info);
+    }));
+    while (running < 5) std::this_thread::yield();
+    EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
+    for (auto& thread : threads) thread.join();
+  }
+}
+
+TEST_F(CloseDuringACall, IsRefusedWithinACallback) {
+  gear_connect_options options = GEAR_CONNECT_OPTIONS_INIT;
+  options.request_timeout_ns = 20'000'000;
+  gear_client* client = nullptr;
+  ASSERT_EQ(gear_connect("embedded:", &options, &client), GEAR_OK);
+  std::swap(client, client_);
+  make_table("t", 0);
+  std::swap(client, client_);
+  struct Within {
+    gear_client* client;
+    int status = 1;
+  } within{client};
+  ASSERT_EQ(gear_table_list(
+                client,
+                [](const char*, void* user) {
+                  auto* of = static_cast<Within*>(user);
+                  of->status = gear_close(of->client);
+                },
+                &within),
+            GEAR_OK);
+  EXPECT_EQ(within.status, GEAR_EBUSY);
+  EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
+}
+
+}  // namespace
