@@ -15,6 +15,16 @@ else()
   target_link_libraries(gear_core PUBLIC gear_dependencies)
   gear_compile(gear_core)
 
+  # The same, and each store to shared memory can be the process's last (base/crash_point.h). For tests/crash alone; nothing
+  # links both.
+  if(GEAR_BUILD_TESTS)
+    add_library(gear_crash_core STATIC EXCLUDE_FROM_ALL ${gear_core_sources})
+    target_include_directories(gear_crash_core PUBLIC ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR}/include)
+    target_compile_definitions(gear_crash_core PUBLIC GEAR_CRASH_POINTS PRIVATE GEAR_BUILD_VERSION="${PROJECT_VERSION}")
+    target_link_libraries(gear_crash_core PUBLIC gear_dependencies)
+    gear_compile(gear_crash_core)
+  endif()
+
   set(gear_map ${PROJECT_SOURCE_DIR}/lib/client/gear.map)
   add_library(gear SHARED $<TARGET_OBJECTS:gear_core>)
   add_library(gear::gear ALIAS gear)

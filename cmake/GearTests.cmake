@@ -79,11 +79,15 @@ function(gear_add_google_test file kind default_timeout)
   add_executable(${target} ${file})
   gear_test_target(${target} ${file})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/daemon)
-  target_link_libraries(${target} PRIVATE
-    $<TARGET_NAME_IF_EXISTS:gear_test_support>
-    $<TARGET_NAME_IF_EXISTS:geard_parts>
-    $<TARGET_NAME_IF_EXISTS:gear_daemon_common>
-    gear_core GTest::gmock GTest::gtest_main)
+  if(kind STREQUAL "crash")
+    target_link_libraries(${target} PRIVATE gear_crash_core GTest::gmock GTest::gtest_main)
+  else()
+    target_link_libraries(${target} PRIVATE
+      $<TARGET_NAME_IF_EXISTS:gear_test_support>
+      $<TARGET_NAME_IF_EXISTS:geard_parts>
+      $<TARGET_NAME_IF_EXISTS:gear_daemon_common>
+      gear_core GTest::gmock GTest::gtest_main)
+  endif()
   gtest_discover_tests(${target}
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60

@@ -923,6 +923,11 @@ GEAR_API int gear_table_column(const gear_table *table, uint32_t index, gear_col
 GEAR_API int gear_table_column_index(const gear_table *table, const char *name, uint32_t *index);
 GEAR_API int gear_table_get_stats(const gear_table *table, gear_table_stats *stats);
 
+/* Checks the rules that the table's shared memory keeps, as this process maps it, while server and others work: calls
+ * finding(text, user) for each broken one, the values in the text, and the first 20 at most; none is called for a sound
+ * table. Reads every item and block once, changes nothing. Any thread; no round trip. Errors: EINVAL. */
+GEAR_API int gear_table_check(const gear_table *table, void (*finding)(const char *text, void *user), void *user);
+
 /* Consumer groups of a table. One round trip each. list: in order of creation, name(i, user) for each. drop: its
  * samplers answer EDROPPED; what they hold stays readable. Errors: ENOTFOUND, ENAME. */
 GEAR_API int gear_group_get_stats(gear_table *table, const char *group, gear_group_stats *stats);

@@ -55,6 +55,9 @@ class CommandLine {
     add(app_, "status", "The server and its tables", Command::kStatus);
     add(app_, "doctor", "Whether this machine has what GEAR needs, and what to do",
         Command::kDoctor);
+    declare_named(app_, "fsck", "Whether the shared memory of a table keeps its rules", Command::kFsck)
+        ->add_flag("--online", online_, "while the server works: reads the table and changes nothing")
+        ->required();
     CLI::App* table =
         app_.add_subcommand("table", "Make, list, describe, change and remove tables");
     table->require_subcommand(1);
@@ -187,6 +190,7 @@ class CommandLine {
 
   CLI::App app_;
   Invocation invocation_;
+  bool online_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> selectors_;
   std::string new_limiter_;

@@ -19,7 +19,8 @@ enum class Command {
   kTableHandle,
   kTableSet,
   kTableGroups,
-  kTableDropGroup
+  kTableDropGroup,
+  kFsck
 };
 
 // What "table set" changes; at least one of them.
@@ -34,7 +35,7 @@ struct Invocation {
   bool json = false;
   TableSpec spec;                   // create
   TableChange change;               // set
-  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group
+  std::vector<std::string> names;   // tables: describe, rm, handle, set, groups, drop-group; fsck
   std::vector<std::string> groups;  // drop-group
 };
 

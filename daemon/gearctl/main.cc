@@ -61,6 +61,22 @@ Answer doctor(const std::string& endpoint) {
   return answer;
 }
 
+Answer fsck(gear_table* table, const std::string& name) {
+  std::vector<std::string> findings;
+  check(gear_table_check(
+      table, [](const char* text, void* user) { static_cast<std::vector<std::string>*>(user)->emplace_back(text); },
+      &findings));
+  Answer answer;
+  answer.document = {{"table", name}, {"findings", findings}};
+  for (const std::string& finding : findings) answer.text += printable(finding) + "\n";
+  if (findings.empty()) {
+    answer.text = "table \"" + printable(name) + "\" keeps its rules\n";
+  } else {
+    answer.exit_status = kExitFailure;
+  }
+  return answer;
+}
+
 // The commands about one table that is there.
 Answer about_table(gear_client* client, const Invocation& invocation) {
   const std::string& name = invocation.names[0];
@@ -69,6 +85,7 @@ Answer about_table(gear_client* client, const Invocation& invocation) {
     return drop_groups(client, name, invocation.groups);
   }
   const Table table = open_table(client, name);
+  if (invocation.command == Command::kFsck) return fsck(table.get(), name);
   if (invocation.command == Command::kTableGroups) {
     return rendered(list_groups(table.get(), name), render_groups);
   }

@@ -7,12 +7,23 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef GEAR_CRASH_POINTS
+#include "base/crash_point.h"
+// Stores know where they are written; see base/crash_point.h.
+#define GEAR_STORE_PLACE , const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define GEAR_STORE_DONE ::gear::crash_point(file, line)
+#else
+#define GEAR_STORE_PLACE
+#define GEAR_STORE_DONE
+#endif
+
 namespace gear {
 
 // Release: an observer that sees this value also sees everything this thread wrote before it.
 template <typename T>
-inline void publish(T& word, T value) {
+inline void publish(T& word, T value GEAR_STORE_PLACE) {
   __atomic_store(&word, &value, __ATOMIC_RELEASE);
+  GEAR_STORE_DONE;
 }
 
 // Acquire: what the publisher wrote before the value seen is visible from here on.
@@ -32,8 +43,9 @@ inline T peek(const T& word) {
 }
 
 template <typename T>
-inline void note(T& word, T value) {
+inline void note(T& word, T value GEAR_STORE_PLACE) {
   __atomic_store(&word, &value, __ATOMIC_RELAXED);
+  GEAR_STORE_DONE;
 }
 
 // Copy-then-check readers: orders the reads of a copy before the read of the generation that judges it.

@@ -7,6 +7,7 @@
 #include "client/c_api.h"
 #include "client/options.h"
 #include "client/text.h"
+#include "table/fsck.h"
 
 using namespace gear;          // NOLINT: this file is the C edge of the namespace
 using namespace gear::client;  // NOLINT
@@ -130,6 +131,20 @@ int gear_table_get_stats(const gear_table* table, gear_table_stats* stats) {
     GEAR_TRY(check_handle(behind(table)));
     GEAR_TRY(need(stats, "gear_table_get_stats", "stats"));
     return write_struct("gear_table_stats", read_stats(behind(table)->header()), stats);
+  });
+}
+
+int gear_table_check(const gear_table* table, void (*finding)(const char* text, void* user), void* user) {
+  return guarded([&]() -> Status {
+    GEAR_TRY(check_handle(behind(table)));
+    if (finding == nullptr) {
+      return error(GEAR_EINVAL, "gear_table_check: finding is NULL; give the function to call");
+    }
+    const layout::TableHeader& header = behind(table)->header();
+    Findings findings = check_directory(&header, behind(table)->directory_bytes(), behind(table)->data_bytes(),
+                                        CheckForm::kOnline);
+    for (const std::string& text : findings.texts) finding(text.c_str(), user);
+    return {};
   });
 }
 

@@ -38,6 +38,9 @@ class Table final : public Handle {
   Session& session() const { return client_.session(); }
   const TableView& view() const { return view_; }
   const layout::TableHeader& header() const { return *view_.header; }
+  // As mapped.
+  uint64_t directory_bytes() const { return directory_.size(); }
+  uint64_t data_bytes() const { return data_.size(); }
   const char* name() const { return view_.header->name; }
   uint64_t id() const { return view_.header->table_id; }
   Items& items() { return items_; }

@@ -101,7 +101,7 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
     lanes_of.lane_owner(lane).lose_lane(lanes_of.lane_owner_index(lane));
   }
   for (uint32_t i = 0; i < lanes; ++i) {
-    uint32_t lane = lanes_of.open_lane(id);
+    uint32_t lane = lanes_of.open_lane(id, i);
     lanes_of.own_lane(lane, port.get(), i);
     if (!wanted.names.empty()) lanes_of.name_lane(lane, wanted.names[i]);
     port->lanes_.emplace_back().table_lane = lane;

@@ -42,6 +42,7 @@ void Table::begin_rows(uint32_t lane) {
   IntentRecord& intent = header_->intent;
   note(intent.lane, lane);
   note(intent.row, kAnyRows - 1);  // no row
+  note(intent.slot, kNone);
   note(intent.first_row, lanes_[lane].next_row);
   note(intent.steps, header_->counters.steps);
   begin_intent(IntentOp::kRow);

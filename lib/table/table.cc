@@ -104,7 +104,7 @@ void Table::set_state(TableState state) {
   ++changes_;
 }
 
-uint32_t Table::open_lane(uint32_t channel) {
+uint32_t Table::open_lane(uint32_t channel, uint32_t owner_index) {
   for (uint32_t index = lowest_free_lane_; index < header_->lanes_max; ++index) {
     Lane& lane = lanes_[index];
     if (lane.open) continue;
@@ -113,9 +113,10 @@ uint32_t Table::open_lane(uint32_t channel) {
     lane.open = true;
     lane.blocks.reserve(kGrantsAheadMax + 4);
     lane.channel = channel;
+    lane.owner_index = owner_index;
     LaneRecord& record = lane_records_[index];
     note(record.channel, channel);
-    note(record.owner_index, 0u);
+    note(record.owner_index, owner_index);
     note(record.wants, uint64_t{0});
     note(record.priority_given, 0u);
     note(record.version, uint64_t{0});

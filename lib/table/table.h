@@ -83,8 +83,8 @@ class Table {
   const Segment& directory() const { return directory_; }
   const Segment& data() const { return data_; }
 
-  // Lanes. open_lane: kNone when lanes_max are open.
-  uint32_t open_lane(uint32_t channel);
+  // Lanes. open_lane: kNone when lanes_max are open. owner_index: the writer's own number of it. Channels count from 1.
+  uint32_t open_lane(uint32_t channel, uint32_t owner_index = 0);
   void close_lane(uint32_t lane);  // ends an open episode as truncated
   // Names of lanes (table_lanes.cc). lane_named: kNone when no open lane has that name. O(1).
   void own_lane(uint32_t lane, LaneOwner* owner, uint32_t owner_index);

@@ -24,6 +24,8 @@
 # ctest: Gearctl.SetWithoutAnythingToSetIsAUsageError -- set_nothing
 # ctest: Gearctl.GroupsTellLagAndWhatIsInFlight -- groups
 # ctest: Gearctl.DropGroupRemovesGroups -- drop_group
+# ctest: Gearctl.FsckFindsNothingInATableInUse -- fsck_sound
+# ctest: Gearctl.FsckNamesAWordThatBreaksItsRule -- fsck_broken
 # ctest: Gearctl.SelectorsAreReadBeforeTheServerIsAsked -- selectors
 # ctest: Gearctl.CreatePassesNamedSelectorsToTheServer -- named_selectors
 # ctest: Gearctl.CreateTakesEverySelector -- every_selector
@@ -434,6 +436,33 @@ def drop_group(place):
                      "GEAR_ENOTFOUND", '"b"')
         assert_equal(server.json("table", "drop-group", "t", "c", "d")["dropped"], ["c", "d"])
     assert_equal(server.json("table", "groups", "t")["groups"], [])
+
+
+def fsck_sound(place):
+    server = place.serve()
+    small(server, "t")
+    with libgear.Peer(server.endpoint, "t") as peer:
+        writer = peer.writer()
+        assert_equal([peer.append(writer, i, harness.WAIT_S) for i in range(150)], [0] * 150)
+        answer = server.gearctl("fsck", "t", "--online")
+        assert_equal((answer.returncode, answer.stdout), (harness.OK, 'table "t" keeps its rules\n'))
+        assert_equal(server.json("fsck", "--online", "t"), {"table": "t", "findings": []})
+    assert_fails(server.gearctl("fsck", "t"), harness.USAGE, "--online")
+    assert_fails(server.gearctl("fsck", "none", "--online"), harness.FAILURE, "GEAR_ENOTFOUND")
+
+
+def fsck_broken(place):
+    server = place.serve()
+    small(server, "t")
+    pid = server.json("status")["server"]["pid"]
+    folder = f"/proc/{pid}/fd"
+    segments = [f"{folder}/{fd}" for fd in os.listdir(folder) if "directory" in os.readlink(f"{folder}/{fd}")]
+    with open(segments[0], "r+b") as directory:
+        directory.seek(376)  # TableHeader::item_policy
+        directory.write(b"\x63\0\0\0")
+    answer = server.gearctl("fsck", "t", "--online")
+    assert_equal(answer.returncode, harness.FAILURE)
+    assert_in("item policy 99", answer.stdout)
 
 
 # SEMANTICS 22

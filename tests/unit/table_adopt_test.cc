@@ -1,0 +1,304 @@
+// ctest: labels=unit timeout=120
+//
+// A table goes from one conductor to the next; deaths in the middle of a store are in crash/table_crash_test.cc.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cfloat>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "support/select_index.h"
+#include "table/fsck.h"
+#include "table/table.h"
+
+namespace gear {
+namespace {
+
+using layout::BlockRecord;
+using layout::GrantRecord;
+using layout::ItemRecord;
+using layout::TableHeader;
+
+struct Owner final : LaneOwner {
+  bool leaving() const override { return false; }
+  void lose_lane(uint32_t) override {}
+};
+
+std::unique_ptr<Table> make_table(uint64_t capacity, uint32_t sampler = GEAR_SELECT_UNIFORM, uint32_t block_steps = 4) {
+  layout::TableCreateRequest request{};
+  snprintf(request.name, sizeof request.name, "t");
+  request.capacity_items = capacity;
+  request.column_count = 1;
+  request.lanes_max = 4;
+  request.block_steps = block_steps;
+  request.numa_node = -1;
+  request.sampler = sampler;
+  request.remover = GEAR_SELECT_FIFO;
+  request.priority_alpha = 0.6;
+  request.top_k = 100;
+  request.half_life = 100;
+  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
+  layout::ColumnSpec column{};
+  snprintf(column.name, sizeof column.name, "x");
+  column.dtype = GEAR_U64;
+  Result<Geometry> geometry = plan_geometry(request, &column);
+  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
+  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
+  EXPECT_TRUE(table.ok()) << table.status().text();
+  return table.take();
+}
+
+void append(Table& table, uint32_t lane, uint32_t rows) {
+  while (rows > 0) {
+    GrantRecord grant{};
+    if (table.unfilled_blocks(lane) == 0) ASSERT_TRUE(table.grant_block(lane, &grant));
+    uint32_t done = 0;
+    ASSERT_EQ(table.commit(lane, 1, &done), Admit::kDone);
+    rows -= done;
+  }
+}
+
+Result<std::unique_ptr<Table>> pass_on(std::unique_ptr<Table> table) {
+  Segment directory;
+  Segment data;
+  table->take_segments(&directory, &data);
+  return Table::adopt(std::move(directory), std::move(data));
+}
+
+TableHeader* header_of(Table& table) { return static_cast<TableHeader*>(table.directory().data()); }
+BlockRecord* blocks_of(Table& table) {
+  return layout::at_offset<BlockRecord>(table.directory().data(), table.header().blocks_offset);
+}
+ItemRecord* items_of(Table& table) {
+  return layout::at_offset<ItemRecord>(table.directory().data(), table.header().items_offset);
+}
+
+TEST(TableAdopt, KeepsTheRowsOfADrawThatIsOut) {
+  auto table = make_table(4);
+  uint32_t lane = table->open_lane(1);
+  append(*table, lane, 3);
+  Rng rng(1);
+  Drawn drawn;
+  ASSERT_TRUE(table->draw(rng, &drawn));
+  auto next = pass_on(std::move(table));
+  ASSERT_TRUE(next.ok()) << next.status().text();
+  Table& adopted = *next.value();
+  Owner owner;
+  adopted.own_lane(lane, &owner, 0);
+  adopted.rest_of(1);
+  ASSERT_TRUE(adopted.adopt_draw(drawn, true));
+  adopted.finish_adoption();
+  append(adopted, lane, 60);
+  EXPECT_EQ(blocks_of(adopted)[drawn.record.block].generation, drawn.record.block_generation);
+  adopted.take(drawn);
+  EXPECT_EQ(adopted.header().counters.samples, 1u);
+  adopted.unpin(drawn.pin);
+  EXPECT_NE(blocks_of(adopted)[drawn.record.block].generation, drawn.record.block_generation);
+  EXPECT_FALSE(adopted.adopt_draw(drawn, true));
+}
+
+TEST(TableAdopt, LeavesToAWriterWhatItMayBeStoringInto) {
+  auto table = make_table(100);
+  uint32_t lane = table->open_lane(7);
+  append(*table, lane, 5);
+  GrantRecord ahead{};
+  ASSERT_TRUE(table->grant_block(lane, &ahead));
+  LaneRest left = table->take_over_lane(lane);
+  ASSERT_EQ(left.blocks.size(), 2u);
+  auto next = pass_on(std::move(table));
+  ASSERT_TRUE(next.ok()) << next.status().text();
+  Table& adopted = *next.value();
+  LaneRest rest = adopted.rest_of(7);
+  adopted.finish_adoption();
+  EXPECT_EQ(rest.blocks.size(), 2u);
+  EXPECT_EQ(blocks_of(adopted)[ahead.block].generation, ahead.generation);
+  adopted.reset();
+  EXPECT_EQ(adopted.header().counters.blocks_free, adopted.header().block_count - 2);
+  adopted.release(rest);
+  EXPECT_EQ(adopted.header().counters.blocks_free, adopted.header().block_count);
+}
+
+TEST(TableAdopt, FreesWhatNobodyClaims) {
+  auto table = make_table(100);
+  uint32_t lane = table->open_lane(7);
+  append(*table, lane, 5);
+  auto next = pass_on(std::move(table));
+  ASSERT_TRUE(next.ok()) << next.status().text();
+  Table& adopted = *next.value();
+  adopted.finish_adoption();
+  EXPECT_EQ(adopted.lanes_open(), 0u);
+  EXPECT_EQ(adopted.items(), 5u);
+  adopted.reset();
+  EXPECT_EQ(adopted.header().counters.blocks_free, adopted.header().block_count);
+}
+
+// Each rule of the checker, broken by one word; the text must name what is wrong.
+struct Damage {
+  const char* text;
+  std::function<void(Table&)> make;
+};
+
+class TableAdoptDamage : public ::testing::TestWithParam<Damage> {};
+
+TEST_P(TableAdoptDamage, IsRefusedWithWhatContradicts) {
+  auto table = make_table(20);
+  uint32_t lane = table->open_lane(1);
+  append(*table, lane, 30);
+  GetParam().make(*table);
+  auto next = pass_on(std::move(table));
+  ASSERT_FALSE(next.ok());
+  EXPECT_EQ(next.status().code(), GEAR_ECORRUPT);
+  EXPECT_NE(next.status().text().find(GetParam().text), std::string::npos) << next.status().text();
+}
+
+uint32_t some_item(Table& table) {
+  uint32_t slot = 0;
+  while (items_of(table)[slot].generation % 2 == 0) ++slot;
+  return slot;
+}
+uint32_t some_block(Table& table) {
+  uint32_t block = 0;
+  while (blocks_of(table)[block].generation % 2 == 0) ++block;
+  return block;
+}
+
+const Damage kDamages[] = {
+    {"segments of", [](Table& t) { header_of(t)->data_bytes += 4096; }},
+    {"lanes", [](Table& t) { header_of(t)->lanes_offset = ~uint64_t{0} - 64; }},
+    {"lanes", [](Table& t) { header_of(t)->lanes_max = 0; }},
+    {"blocks", [](Table& t) { header_of(t)->blocks_offset = header_of(t)->directory_bytes - 8; }},
+    {"blocks of", [](Table& t) { header_of(t)->block_bytes = uint64_t{1} << 60; }},
+    {"marks", [](Table& t) { header_of(t)->marks_offset = 3; }},
+    {"item slots", [](Table& t) { header_of(t)->item_slots = 1u << 30; }},
+    {"episode slots", [](Table& t) { header_of(t)->data_episodes_offset = ~uint64_t{0}; }},
+    {"indexes", [](Table& t) { header_of(t)->remover_index = 77; }},
+    {"selector", [](Table& t) { header_of(t)->indexes[0].selector = 99; }},
+    {"an index", [](Table& t) { header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095; }},
+    {"entries", [](Table& t) {
+       layout::at_offset<layout::UniformIndex>(t.directory().data(), header_of(t)->indexes[0].offset)->count = 1u << 20;
+     }},
+    {"rate limiter", [](Table& t) { header_of(t)->limiter.samples_per_insert = 0; }},
+    {"newest block", [](Table& t) {
+       layout::at_offset<layout::LaneRecord>(t.directory().data(), header_of(t)->lanes_offset)->tail_block = 1u << 30;
+     }},
+    {"its episode begins", [](Table& t) {
+       layout::at_offset<layout::LaneRecord>(t.directory().data(), header_of(t)->lanes_offset)->episode_row = 999;
+     }},
+    {"rows, it has room for", [](Table& t) { blocks_of(t)[some_block(t)].rows = 5; }},
+    {"between", [](Table& t) { blocks_of(t)[some_block(t)].next = 1u << 30; }},
+    {"lane 9 of", [](Table& t) { blocks_of(t)[some_block(t)].lane = 9; }},
+    {"begins at row", [](Table& t) { blocks_of(t)[some_block(t)].start_row += 1; }},
+    {"priority", [](Table& t) { items_of(t)[some_item(t)].priority = std::numeric_limits<double>::quiet_NaN(); }},
+    {"of block", [](Table& t) { items_of(t)[some_item(t)].block = 1u << 30; }},
+    {"too few rows", [](Table& t) {
+       uint32_t block = items_of(t)[some_item(t)].block;
+       blocks_of(t)[block].rows = 0;
+     }},
+    {"is free", [](Table& t) { ++blocks_of(t)[items_of(t)[some_item(t)].block].generation; }},
+    {"items are there", [](Table& t) { header_of(t)->counters.inserts += 2; }},
+    {"largest priority", [](Table& t) { header_of(t)->counters.priority_max = -1; }},
+    {"intent", [](Table& t) { header_of(t)->intent.op = 99; }},
+    {"intent", [](Table& t) {
+       header_of(t)->intent.op = 1;
+       header_of(t)->intent.lane = 99;
+     }},
+};
+INSTANTIATE_TEST_SUITE_P(Words, TableAdoptDamage, ::testing::ValuesIn(kDamages));
+
+TEST(TableAdopt, FindsNothingWrongOnlineWhileTheConductorWorks) {
+  auto table = make_table(50, GEAR_SELECT_PRIORITIZED);
+  uint32_t lane = table->open_lane(1);
+  append(*table, lane, 60);
+  std::atomic<bool> over{false};
+  uint64_t checks = 0;
+  std::string found;
+  std::thread checker([&] {
+    while (!over) {
+      Findings findings = check_directory(table->directory().data(), table->directory().size(), table->data().size(),
+                                          CheckForm::kOnline);
+      if (!findings.texts.empty()) found = findings.texts.front();
+      ++checks;
+    }
+  });
+  for (int i = 0; i < 30000; ++i) append(*table, lane, 1);
+  while (checks < 3) std::this_thread::yield();
+  over = true;
+  checker.join();
+  EXPECT_EQ(found, "");
+}
+
+class TableAdoptSelector : public ::testing::TestWithParam<uint32_t> {};
+
+// Readers draw all the while: none finds the index empty, and all that they find was or is there.
+TEST_P(TableAdoptSelector, IsRebuiltUnderDirectReaders) {
+  constexpr uint32_t kSlots = 500;
+  testing::SelectIndex index(GetParam(), kSlots, 0.6, 0.1);
+  std::vector<Rebuilt> all;
+  std::vector<Rebuilt> fewer;
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    index->insert(slot, 1 + slot % 17);
+    all.push_back({slot, 1.0 + slot % 17});
+    if (slot % 3 != 0) fewer.push_back({slot, 2.0 + slot % 5});
+  }
+  std::atomic<bool> over{false};
+  std::atomic<uint64_t> draws{0};
+  std::atomic<uint64_t> empty{0};
+  std::thread reader([&] {
+    Rng rng(3);
+    Pick picks[8];
+    while (!over) {
+      if (index.pick(rng, 8, picks) != 8) ++empty;
+      ++draws;
+    }
+  });
+  while (draws == 0) std::this_thread::yield();
+  for (int i = 0; i < 300; ++i) {
+    index->rebuild(i % 2 == 0 ? fewer : all, layout::kNone);
+    EXPECT_EQ(index->count(), i % 2 == 0 ? fewer.size() : all.size());
+  }
+  over = true;
+  reader.join();
+  EXPECT_EQ(empty, 0u);
+  index->rebuild(fewer, layout::kNone);
+  double sum = 0;
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    double probability = index->probability(slot);
+    if (slot % 3 == 0) EXPECT_EQ(probability, 0) << slot;
+    sum += probability;
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
+  for (const Rebuilt& item : fewer) index->remove(item.slot);
+  EXPECT_EQ(index->count(), 0u);
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, TableAdoptSelector,
+                         ::testing::Values(GEAR_SELECT_UNIFORM, GEAR_SELECT_FIFO, GEAR_SELECT_LIFO,
+                                           GEAR_SELECT_PRIORITIZED, GEAR_SELECT_MAX_HEAP, GEAR_SELECT_MIN_HEAP,
+                                           GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY));
+
+// Prints how long it takes; a machine under load would make any bound wrong.
+TEST(TableAdopt, GoesOnWithAMillionItems) {
+  for (uint32_t sampler : {GEAR_SELECT_UNIFORM, GEAR_SELECT_PRIORITIZED, GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY}) {
+    constexpr uint32_t kItems = 1000000;
+    auto table = make_table(kItems, sampler, 256);
+    uint32_t lane = table->open_lane(1);
+    append(*table, lane, kItems + 1000);
+    auto begin = std::chrono::steady_clock::now();
+    auto next = pass_on(std::move(table));
+    ASSERT_TRUE(next.ok()) << next.status().text();
+    next.value()->finish_adoption();
+    auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_EQ(next.value()->items(), kItems);
+    printf("selector %u: %u items adopted in %lld ms\n", sampler, kItems,
+           (long long)std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  }
+}
+
+}  // namespace
+}  // namespace gear
