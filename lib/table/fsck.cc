@@ -369,7 +369,7 @@ void Checker::check_intent() {
   uint64_t slots = header_->item_slots;
   if (op == IntentOp::kGrantBlock) slots = header_->block_count;
   if (op == IntentOp::kGrantEpisode || op == IntentOp::kCells) slots = header_->episode_slots;
-  rule(intent.op <= static_cast<uint32_t>(IntentOp::kCells), "intent %u", intent.op);
+  rule(intent.op <= static_cast<uint32_t>(IntentOp::kRelease), "intent %u", intent.op);
   if (op == IntentOp::kNothing || op == IntentOp::kReset) return;
   bool lane = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem || op == IntentOp::kGrantBlock ||
               op == IntentOp::kGrantEpisode;
