@@ -15,12 +15,28 @@
  *     waits without a bound. Calls without a timeout that talk to the server are bounded by the client's
  *     request_timeout_ns.
  *  4. Client and table handles may be used by several threads at once. A writer or a sampler belongs
- *     to one thread at a time. A batch may be read by several threads; it is released once.
+ *     to one thread at a time, whichever; its thread may end before it. A batch may be read by several
+ *     threads; it is released once, by any of them. Any thread may close a handle while others are in calls on
+ *     it: those that wait end with GEAR_ECLOSED, the close waits for all to return, and a later call with the
+ *     handle answers GEAR_EINVAL (until a few hundred other handles were closed; then it is undefined, as for
+ *     freed memory). GEAR_EBUSY: a call did not return within request_timeout_ns, as when a handle is closed from
+ *     within a callback of a call on it; close once more.
  *  5. Strings are NUL-terminated UTF-8. Strings given are copied; strings returned live as long as the
  *     handle they came from.
  *  6. Shapes are in elements, strides in bytes, sizes in bytes, times in nanoseconds.
  *  7. In steady state append, reserve/advance, direct sampling and batch release make no system call,
  *     no heap allocation and no round trip to the server.
+ *  8. A forked child may read and release the batches it inherited (its parent's stay held); every other call on an
+ *     inherited handle answers GEAR_ESTATE and leaves the parent's connection alone. The child connects anew. exec
+ *     closes all that a client holds.
+ *  9. A signal handler that runs during a call does not end it: waits go on to their own timeout. No function may be
+ *     called from a signal handler.
+ * 10. A geard that dies and is started again on its socket goes on with its tables, and clients find it by
+ *     themselves; handles, batches and keys stay valid. Meanwhile direct draws go on, appends go on while there is
+ *     granted space, other calls wait for the server's return up to their timeout, and then answer
+ *     GEAR_EDISCONNECTED. So they do at once after reconnect_timeout_ns, and where the server that came back does not
+ *     know the client: then close it, and connect anew. Steps that were appended and not flushed stay in shared
+ *     memory and are admitted once the server is back.
  *
  * The file goes from simple to advanced: 1 status, 2 client, 3 table, 4 writer, 5 sampler, 6 batch,
  * 7 items, 8 introspection. docs/examples/hello.c is the smallest whole program.
@@ -90,7 +106,8 @@ typedef enum gear_status {
   GEAR_EVERSION = -403,  /* protocol or layout differ; the text names both */
   GEAR_EPROTOCOL = -404, /* the peer broke the protocol */
   GEAR_EPERM = -405,     /* not permitted */
-  GEAR_EDISCONNECTED = -406, /* the server went away during the call */
+  GEAR_EDISCONNECTED = -406, /* the server is away; the text says for how long, why, and whether the call may have
+                                had its effect (only a request that broke while it was answered may) */
   GEAR_EADDRINUSE = -407, /* another server serves this endpoint already */
 
   GEAR_ETIMEDOUT = -500, /* the time given ran out */
@@ -140,9 +157,9 @@ typedef struct gear_connect_options {
 GEAR_API int gear_connect(const char *endpoint, const gear_connect_options *options,
                           gear_client **client);
 
-/* Closes the client and every table, writer and sampler opened through it (their handles must not be
- * used again, nor be in use by another thread). Open episodes end as truncated. Batches that are
- * still held keep their memory and are released as usual. */
+/* Closes the client and every table, writer and sampler opened through it: their handles end too. Open episodes end as truncated. Batches that are
+ * still held keep their memory and are released as usual. Blocks up to request_timeout_ns for calls of other
+ * threads, see convention 4. Errors: EINVAL (another thread closes it), EBUSY. */
 GEAR_API int gear_close(gear_client *client);
 
 /* ------------------------------------------------------------------ 3. table */
@@ -344,7 +361,7 @@ GEAR_API int gear_table_options_stack(uint64_t capacity, gear_table_options *opt
 /* Creates a table and opens it. Its memory is allocated before the call returns: shortage is ENOSPC
  * here and never a fault later. Blocks while memory is allocated (bound: request_timeout_ns).
  * Errors: EINVAL, ESTRUCT, ENAME, EDUPLICATE, ESIZE, EEXISTS, ENOSPC, ENOMEM, EMFILE, ELIMIT, EMEMLOCK,
- * EUNSUPPORTED. */
+ * EUNSUPPORTED; EDISCONNECTED when the server went away meanwhile: the table may exist then, open it. */
 GEAR_API int gear_table_create(gear_client *client, const gear_table_options *options,
                                gear_table **table);
 
@@ -359,7 +376,8 @@ GEAR_API int gear_table_handle(gear_table *table, char handle[GEAR_HANDLE_BYTES 
 /* Opens the table named by a handle. Errors: EHANDLE, ENOTFOUND, EPERM, EVERSION, EMFILE. */
 GEAR_API int gear_table_attach(gear_client *client, const char *handle, gear_table **table);
 
-/* Gives the table handle back; the table itself stays. Its writers and samplers must be closed. */
+/* Gives the table handle back; the table itself stays. Its writers and samplers must be closed. Errors: ESTATE when they
+ * are not; EINVAL, EBUSY as gear_close. */
 GEAR_API int gear_table_detach(gear_table *table);
 
 /* Closes the table for everyone: waiting and later appends and draws answer ECLOSED. Its items can
@@ -541,7 +559,8 @@ GEAR_API int gear_writer_set_prompt_group(gear_writer *writer, uint32_t lane, ui
 GEAR_API int gear_writer_flush(gear_writer *writer, int64_t timeout_ns, uint64_t *waiting);
 
 /* Ends open episodes as truncated and gives the lanes back; steps that are accepted are still admitted, but
- * for lanes that were taken over (flush first to hear of those). */
+ * for lanes that were taken over (flush first to hear of those). While the server is away it does not wait for it:
+ * EDISCONNECTED tells of steps that are admitted once it is back. Any thread, as gear_close. Errors: EBUSY too. */
 GEAR_API int gear_writer_close(gear_writer *writer);
 
 /* ------------------------------------------------------------------ 5. sampler */
@@ -741,7 +760,8 @@ typedef struct gear_sampler_stats {
 #define GEAR_SAMPLER_STATS_INIT {sizeof(gear_sampler_stats), 0, 0, 0, 0, 0}
 GEAR_API int gear_sampler_get_stats(const gear_sampler *sampler, gear_sampler_stats *stats);
 
-/* Items drawn ahead but not used return to the table, uncounted. Batches still held stay valid. */
+/* Items drawn ahead but not used return to the table, uncounted. Batches still held stay valid. Any thread, as gear_close.
+ * Errors: EBUSY. */
 GEAR_API int gear_sampler_close(gear_sampler *sampler);
 
 /* ------------------------------------------------------------------ 6. batch */
@@ -812,7 +832,9 @@ typedef struct gear_items_result {
 #define GEAR_ITEMS_RESULT_INIT {sizeof(gear_items_result), 0, 0, 0, 0, 0}
 
 /* Sets raw priorities of items; a key given twice takes the last. Returns when the table's index has them.
- * result may be NULL. ETIMEDOUT: a part may have been applied. Any thread; one call at a time a table handle,
+ * result may be NULL. ETIMEDOUT, EDISCONNECTED, ECLOSED: a part may have been applied, or will be. Where the server dies
+ * and comes back during the call, all is asked again, and the counts are those of the second time (an item that the
+ * first time deleted is then stale). Any thread; one call at a time a table handle,
  * others wait their turn. */
 GEAR_API int gear_update_priorities(gear_table *table, const uint64_t *keys,
                                     const double *priorities, size_t count, int64_t timeout_ns,
