@@ -18,8 +18,8 @@ cd "$work"
 verify() {
   rm -f pan*
   spin -DMUTANT="$2" -a "$1" >spin.log
-  "${CC:-gcc}" -O1 -w -DSAFETY -DNOREDUCE -DMEMLIM=2000 -o pan pan.c
   # shellcheck disable=SC2046
+  "${CC:-gcc}" -O1 -w -DSAFETY $(grep -q "^ \* pan: reduced" "$1" || echo -DNOREDUCE) -DMEMLIM=2000 -o pan pan.c
   ./pan -m100000 -w22 $(sed -n 's/^ \* pan options: \(-[A-Za-z]*\).*/\1/p' "$1") || true
 }
 errors_of() { sed -n 's/.*errors: \([0-9]*\).*/\1/p' <<<"$1"; }
