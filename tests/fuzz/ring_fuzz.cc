@@ -24,12 +24,11 @@ constexpr uint32_t kItemsOps[] = {32, 33, 34, 32};
 // A client's end, with what a sound client would know.
 struct Client {
   Port* port;
-  uint64_t pushed = 0;
+  SubmissionProducer submissions;
+  CompletionConsumer completions;
   uint64_t rows[3] = {};
   uint64_t taken = 0;
   uint64_t released = 0;
-  uint64_t slots = 0;
-  uint64_t records = 0;  // where they begin
 
   layout::ChannelHeader* header() { return static_cast<layout::ChannelHeader*>(port->segment().data()); }
 };
@@ -103,14 +102,26 @@ layout::SubmissionRecord record_of(Input& input, Client& client) {
 }
 
 void push(Input& input, Client& client, Conductor& conductor) {
-  layout::ChannelHeader* header = client.header();
-  auto* records = layout::at_offset<layout::SubmissionRecord>(header, client.records);
   layout::SubmissionRecord record = record_of(input, client);
-  // As made: the header is the client's to scribble on.
-  const uint64_t slots = client.slots;
-  records[client.pushed++ % slots] = record;
-  publish(header->submission_tail, client.pushed);
-  if (client.pushed % slots == slots / 2) conductor.poll();
+  if (!client.submissions.has_room(1)) conductor.poll();
+  client.submissions.push(record);
+  client.submissions.publish_tail();
+  if (record.op == static_cast<uint32_t>(SubmissionOp::kUpdates) && record.count % 2 == 1) {
+    layout::UpdateRecord updates{};
+    for (auto& update : updates.update) update = {record.argument, record.value};
+    client.submissions.push(updates);
+    client.submissions.publish_tail();
+  }
+}
+
+// What was posted is looked at and taken; its number is not believed.
+void take_posted(Client& client) {
+  uint64_t available = std::min<uint64_t>(client.completions.available(), client.submissions.slots());
+  for (uint64_t i = 0; i < available; ++i) {
+    if (client.completions.look(i).type > 64) break;
+  }
+  client.completions.take(available);
+  if (client.submissions.waiting() > client.submissions.tail()) client.rows[0] = 0;
 }
 
 // Any word of the channel: positions, what the conductor writes, records.
@@ -127,7 +138,7 @@ void act(Input& input, std::vector<Client>& clients, Conductor& conductor, int64
   Client& client = clients[(what >> 4) % clients.size()];
   switch (what % 16) {
     case 10: case 11: conductor.poll(); break;
-    case 12: publish(client.header()->completion_head, client.header()->completion_tail); break;
+    case 12: take_posted(client); break;
     case 13: conductor.tick(*now += int64_t{input.byte()} * 20'000'000); break;
     case 14: scribble(input, client); break;
     case 15:
@@ -142,8 +153,8 @@ void add(Conductor& conductor, std::vector<Client>& clients, Opened opened) {
   if (!opened.ok()) return;
   clients.push_back({});
   clients.back().port = conductor.add_port(opened.take());
-  clients.back().slots = clients.back().header()->submission_slots;
-  clients.back().records = clients.back().header()->submission_offset;
+  clients.back().submissions = SubmissionProducer(clients.back().header());
+  clients.back().completions = CompletionConsumer(clients.back().header());
 }
 
 }  // namespace
