@@ -6,6 +6,7 @@ if(NOT TARGET gear_core)
 endif()
 
 gear_glob(gear_fuzz_files tests/fuzz/*_fuzz.cc)
+add_custom_target(gear_fuzzers)
 foreach(file IN LISTS gear_fuzz_files)
   get_filename_component(stem ${file} NAME_WE)
   string(REGEX REPLACE "_fuzz$" "" stem ${stem})
@@ -18,6 +19,7 @@ foreach(file IN LISTS gear_fuzz_files)
     $<TARGET_NAME_IF_EXISTS:geard_parts>
     $<TARGET_NAME_IF_EXISTS:gear_daemon_common>
     gear_core gear_daemon_dependencies)
+  add_dependencies(gear_fuzzers ${target})
   if(GEAR_FUZZ)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
   else()

@@ -1,4 +1,5 @@
 // geard's configuration, and the short forms of columns, selectors, items and limiters that it shares with gearctl.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -43,9 +44,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       must(!format_items(items.value().item_policy, items.value().item_length, items.value().item_period).empty());
     }
     auto count = parse_count(line);
-    if (!count.ok()) must(!count.fault_text().empty());
+    must(!count.ok() ? !count.fault_text().empty() : !format_bytes(count.value()).empty());
+    auto real = parse_real(line);
+    if (real.ok()) must(parse_real(format_real(real.value())).value() == real.value());
+    auto amount = parse_amount(line);
+    if (!amount.ok()) must(!amount.fault_text().empty());
     auto duration = parse_duration_ns(line);
-    if (!duration.ok()) must(!duration.fault_text().empty());
+    must(!duration.ok() ? !duration.fault_text().empty() : !format_duration_ns(duration.value()).empty());
   }
   return 0;
 }

@@ -53,8 +53,9 @@ class SmallMemory {
 
 template <typename T>
 void append(std::vector<char>& body, const T& value) {
-  const auto* bytes = reinterpret_cast<const char*>(&value);
-  body.insert(body.end(), bytes, bytes + sizeof value);
+  size_t before = body.size();
+  body.resize(before + sizeof value);
+  memcpy(body.data() + before, &value, sizeof value);
 }
 
 const char* const kNames[] = {"a", "b", "c", "", "a/b"};

@@ -24,6 +24,10 @@ void replay(const std::filesystem::path& path) {
 int main(int count, char** arguments) {
   int replayed = 0;
   for (int i = 1; i < count; ++i) {
+    if (!std::filesystem::exists(arguments[i])) {
+      fprintf(stderr, "%s: is not there\n", arguments[i]);
+      return 1;
+    }
     if (!std::filesystem::is_directory(arguments[i])) {
       replay(arguments[i]);
       ++replayed;
