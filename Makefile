@@ -1,4 +1,4 @@
-# Verbs only; CMake does the work. Variables: PRESET PREFIX DESTDIR JOBS DEMO_ARGS CTEST_ARGS BENCH_QUICK PEERS_ARGS
+# Verbs only; CMake does the work. Variables: PRESET PREFIX DESTDIR JOBS DEMO_ARGS CTEST_ARGS BENCH_QUICK PEERS_ARGS FUZZ_SECONDS
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -6,7 +6,7 @@ JOBS ?= 2
 BUILD := build/$(PRESET)
 CTEST := ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_ARGS)
 
-.PHONY: help setup build demo check check-fast bench bench-peers chaos sanitize install format clean abi-baseline
+.PHONY: help setup build demo check check-fast bench bench-peers chaos sanitize fuzz fuzz-ci install format clean abi-baseline
 .DEFAULT_GOAL := help
 
 help: ## Print this list
@@ -45,6 +45,15 @@ bench-peers: setup build ## Measure GEAR against Reverb, cpprb and TorchRL (PEER
 
 sanitize: setup ## Tests under address, undefined and thread sanitizers
 	@scripts/sanitize.sh $(JOBS)
+
+fuzz: setup ## Each libFuzzer target for FUZZ_SECONDS (600), then the parser files' line coverage (needs clang)
+	@command -v clang++ >/dev/null || { echo "skipped: clang++ is missing, whose libFuzzer this uses"; exit 77; }
+	@cmake --preset fuzz
+	@cmake --build --preset fuzz -j$(JOBS) --target gear_fuzzers
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/fuzz/run.sh build/fuzz
+
+fuzz-ci: ## As fuzz, 60 s each
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=60
 
 install: build ## Install to PREFIX (/usr/local) under DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)

@@ -53,6 +53,16 @@ if(GEAR_SANITIZE)
   endif()
 endif()
 
+if(GEAR_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "GEAR_FUZZ needs clang, whose libFuzzer it uses; configure with `cmake --preset fuzz`")
+  endif()
+  set(gear_fuzz_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fprofile-instr-generate -fcoverage-mapping)
+  target_compile_options(gear_flags INTERFACE -fsanitize=fuzzer-no-link ${gear_fuzz_flags} -O1)
+  target_link_options(gear_flags INTERFACE ${gear_fuzz_flags})
+endif()
+
 function(gear_compile target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:gear_flags>)
 endfunction()

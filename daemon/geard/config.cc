@@ -463,9 +463,11 @@ Status check_table(const TableSpec& spec, uint64_t* bytes) {
   memcpy(columns.data(), body.value().data() + sizeof request,
          columns.size() * sizeof(layout::ColumnSpec));
   std::vector<layout::SelectorSpec> selectors(request.selector_count);
-  memcpy(selectors.data(),
-         body.value().data() + sizeof request + columns.size() * sizeof(layout::ColumnSpec),
-         selectors.size() * sizeof(layout::SelectorSpec));
+  if (!selectors.empty()) {
+    memcpy(selectors.data(),
+           body.value().data() + sizeof request + columns.size() * sizeof(layout::ColumnSpec),
+           selectors.size() * sizeof(layout::SelectorSpec));
+  }
   Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
   if (!geometry.ok()) return geometry.status();
   *bytes = geometry.value().header.directory_bytes + geometry.value().header.data_bytes;

@@ -8,6 +8,7 @@
 #include "client/table_request.h"
 #include "client/text.h"
 #include "client/writer.h"
+#include "gather/check_directory.h"
 
 namespace gear::client {
 
@@ -94,6 +95,8 @@ Result<std::unique_ptr<Table>> Table::map(Client& client, const std::string& pur
   Result<Mapping> data =
       map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
   if (!data.ok()) return data.status();
+  Status sound = check_directory(directory.value().data(), directory.value().size(), data.value().size());
+  if (!sound.ok()) return within(purpose, sound);
   return std::unique_ptr<Table>(new Table(client, directory.take(), data.take(), body));
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the models beside it with spin: the model itself must hold in every state, each of its mutants must fail.
-# Prints the states explored and the mutants caught. Exit 77 (skipped) where spin or a C compiler is missing.
+# run.sh [MODEL...]: checks the models beside it, or those named, with spin: the model itself must hold in every state, each of
+# its mutants must fail. Prints the states explored and the mutants caught. Exit 77 (skipped) where spin or a C compiler is
+# missing. A verifier has 2 GiB.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 for tool in spin "${CC:-gcc}"; do
@@ -17,24 +18,28 @@ cd "$work"
 verify() {
   rm -f pan*
   spin -DMUTANT="$2" -a "$1" >spin.log
-  "${CC:-gcc}" -O0 -w -DSAFETY -DNOREDUCE -o pan pan.c
-  ./pan -m100000 || true
+  # shellcheck disable=SC2046
+  "${CC:-gcc}" -O1 -w -DSAFETY $(grep -q "^ \* pan: reduced" "$1" || echo -DNOREDUCE) -DMEMLIM=2000 -o pan pan.c
+  ./pan -m100000 -w22 $(sed -n 's/^ \* pan options: \(-[A-Za-z]*\).*/\1/p' "$1") || true
 }
 errors_of() { sed -n 's/.*errors: \([0-9]*\).*/\1/p' <<<"$1"; }
-states_of() { sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' <<<"$1"; }
+states_of() { sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' <<<"$1" | head -n 1; }
+complete() { ! grep -qE 'max search depth too small|Search not completed|out of memory|memory limit' <<<"$1"; }
 
 failed=0
-for model in "$here"/*.pml; do
-  name=$(basename "$model" .pml)
+models=("$@")
+if [ $# -eq 0 ]; then mapfile -t models < <(cd "$here" && basename -s .pml -- *.pml); fi
+for name in "${models[@]}"; do
+  model=$here/$name.pml
   report=$(verify "$model" 0)
-  if [ "$(errors_of "$report")" = 0 ] && ! grep -q 'max search depth too small' <<<"$report"; then
+  if [ "$(errors_of "$report")" = 0 ] && complete "$report"; then
     echo "$name: holds, $(states_of "$report") states explored"
   else
     echo "$name: FAILS"
     echo "$report"
     failed=1
   fi
-  mutants=$(sed -n 's/^# *if MUTANT [!=]= \([0-9]*\).*/\1/p' "$model" | sort -un)
+  mutants=$(sed -n 's/^# *\(el\)\{0,1\}if MUTANT [!=]= \([0-9]*\).*/\2/p' "$model" | sort -un)
   caught=0 count=0
   for mutant in $mutants; do
     count=$((count + 1))

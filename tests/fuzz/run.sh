@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# run.sh BUILD_FOLDER [TARGET...]: runs the libFuzzer programs of preset fuzz, FUZZ_SECONDS (600) each, from the committed corpora; what is
+# found on the way is kept in BUILD_FOLDER/fuzz. Prints executions and findings of each, then the line coverage of each parser file over
+# all of them, and fails on a finding or where a file is below 90 %. Exit 77 (skipped) where clang's tools are missing.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=$1
+shift
+least_percent=90
+seconds=${FUZZ_SECONDS:-600}
+profdata=$(command -v llvm-profdata || command -v llvm-profdata-14 || true)
+cov=$(command -v llvm-cov || command -v llvm-cov-14 || true)
+if [ -z "$profdata" ] || [ -z "$cov" ]; then
+  echo "skipped: llvm-profdata and llvm-cov are missing"
+  exit 77
+fi
+targets=("$@")
+if [ $# -eq 0 ]; then mapfile -t targets < <(cd "$here" && basename -s _fuzz.cc -- *_fuzz.cc); fi
+
+failed=0 objects=() profiles=()
+for name in "${targets[@]}"; do
+  program=$build/tests/fuzz_$name
+  kept=$build/fuzz/$name
+  mkdir -p "$kept/corpus"
+  status=0
+  LLVM_PROFILE_FILE=$kept/fuzz.profraw "$program" "$kept/corpus" "$here/corpus/$name" \
+    -max_total_time="$seconds" -max_len=1000 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$kept/" >"$kept/log" 2>&1 || status=$?
+  runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$kept/log")
+  findings=$(find "$kept" -maxdepth 1 \( -name 'crash-*' -o -name 'timeout-*' -o -name 'oom-*' -o -name 'leak-*' \) | wc -l)
+  echo "$name: ${runs:-0} executions, $findings findings"
+  if [ "$status" -ne 0 ] || [ "$findings" -ne 0 ]; then
+    tail -n 40 "$kept/log"
+    failed=1
+  fi
+  objects+=(-object "$program")
+  profiles+=("$kept/fuzz.profraw")
+done
+
+"$profdata" merge -sparse "${profiles[@]}" -o "$build/fuzz/all.profdata"
+"$cov" export -summary-only -instr-profile="$build/fuzz/all.profdata" "${objects[@]}" >"$build/fuzz/coverage.json"
+python3 "$here/coverage.py" "$build/fuzz/coverage.json" "$here/parsers.txt" "$root" $least_percent || failed=1
+[ $failed -eq 0 ] && echo "fuzz: PASS" || echo "fuzz: FAIL"
+exit $failed
