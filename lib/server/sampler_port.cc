@@ -223,11 +223,19 @@ void SamplerPort::finish_step(const layout::IntentRecord& intent) {
   }
 }
 
-// Draws that were being taken back when the other server died, newest first.
+// Draws that were being taken back when the other server died, newest first. A group has them to deliver again by this, and
+// does not look for them any more.
 void SamplerPort::finish_revocation() {
-  for (uint64_t number = resolved(); number < leases_.revoked(); ++number) {
-    if (Leases::state(leases_.at(number)) == LeaseState::kNone) return return_through(leases_.revoked());
+  uint64_t begin = resolved();
+  uint64_t end = leases_.revoked();
+  auto begun = [this](uint64_t number) { return Leases::state(leases_.at(number)) == LeaseState::kNone; };
+  uint64_t number = begin;
+  while (number < end && !begun(number)) ++number;
+  if (number >= end) return;
+  for (number = begin; group_ && number < end; ++number) {
+    if (!begun(number)) table().adopt_waiting(*group_, Leases::drawn(leases_.at(number)));
   }
+  return_through(end);
 }
 
 // The same bytes where they are already. Whatever the other server had not published is seen now.

@@ -123,6 +123,9 @@ class ConsumerGroup {
   uint64_t number_left(uint32_t slot) const { return numbers_[slot]; }
   uint64_t insertions_left() const { return header_->insertions; }
   void adopt_lease(uint32_t slot, bool same_item);
+  void adopt_waiting(uint32_t slot) {
+    if (header_ != nullptr) leased_[slot] = true;
+  }
   // Whether the item, which is in no lease, is to be delivered, and how: kUndelivered is counted and made the cursor.
   enum class Left { kUndelivered, kReturned, kAgain, kNothing };
   Left place(uint32_t slot, uint64_t number);

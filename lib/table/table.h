@@ -149,6 +149,7 @@ class Table {
   // Errors: EPROTOCOL, and the others serve.
   Status adopt_group(Segment segment);
   void adopt_lease(ConsumerGroup& group, const Drawn& drawn);
+  void adopt_waiting(ConsumerGroup& group, const Drawn& drawn);  // given back meanwhile
   void finish_groups();
   // Prompt groups that a server left: once the items are there; and once they can be shown, after finish_groups.
   void adopt_prompts();

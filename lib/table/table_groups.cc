@@ -234,6 +234,10 @@ void Table::adopt_lease(ConsumerGroup& group, const Drawn& drawn) {
   if (drawn.epoch == header_->counters.epoch) group.adopt_lease(drawn.slot, same_item(drawn));
 }
 
+void Table::adopt_waiting(ConsumerGroup& group, const Drawn& drawn) {
+  if (drawn.epoch == header_->counters.epoch && same_item(drawn)) group.adopt_waiting(drawn.slot);
+}
+
 // The order of insertion from the numbers that any group left, then each group's place in it.
 void Table::finish_groups() {
   if (groups_.empty()) return;
