@@ -414,7 +414,7 @@ bool elsewhere(const std::string& place, const std::string& code) {
 }
 
 TEST(TableCrash, ComesByEveryPlaceThatStores) {
-  for (const Setup& setup : kSetups) {
+  for (const auto& setup : kSetups) {
     for (uint64_t more = 0; more < 3; ++more) Scenario(setup, seed() + more).walk();
   }
   std::vector<std::string> reached = crash_sites_reached();
