@@ -339,10 +339,16 @@ typedef struct gear_table_options {
   uint32_t table_weights;  /* 1: keeps what GEAR_NORMALISE_TABLE needs; an index of 24 bytes an item */
   uint32_t versions;       /* 1: items carry the version of gear_writer_set_version; 8 bytes an item */
   uint32_t prompt_groups_max; /* prompt groups that may be incomplete at one time; default 0: none */
+  uint32_t mode; /* who may use the table, as the nine permission bits of a file (0640); default 0600. It is owned by
+                    the user and group of the creating process. Read: open, attach, sample, describe, stats. Write:
+                    append (with read), update and delete items, retune, set_version, samplers of
+                    GEAR_VERSION_DROP. Close, reset, drop and gear_group_drop are the owner's. Root and the
+                    server's own user may do everything. Other users reach only a server that lets them in */
+  uint32_t reserved_mode;
 } gear_table_options;
 #define GEAR_TABLE_OPTIONS_INIT                                                                  \
   {sizeof(gear_table_options), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0, \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, NULL, 0, 0, 0.0, 0, 0, 0, 0, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, NULL, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0}
 
 /* priority_alpha 0 means the default; this asks for alpha 0 (every nonzero priority alike). */
 #define GEAR_ALPHA_ZERO (-1.0)
@@ -369,7 +375,7 @@ GEAR_API int gear_table_create(gear_client *client, const gear_table_options *op
 GEAR_API int gear_table_open(gear_client *client, const char *name, gear_table **table);
 
 /* A handle: 64 printable bytes (A-Z a-z 0-9 - _), and a NUL here, with which another process attaches
- * to the table. It contains a secret: who holds it and may reach the server may read and write. */
+ * to the table. It contains a secret, which alone opens nothing to another user: the table's mode decides too. */
 #define GEAR_HANDLE_BYTES 64
 GEAR_API int gear_table_handle(gear_table *table, char handle[GEAR_HANDLE_BYTES + 1]);
 
@@ -381,24 +387,24 @@ GEAR_API int gear_table_attach(gear_client *client, const char *handle, gear_tab
 GEAR_API int gear_table_detach(gear_table *table);
 
 /* Closes the table for everyone: waiting and later appends and draws answer ECLOSED. Its items can
- * still be described; its memory goes with drop. */
+ * still be described; its memory goes with drop. Errors: EPERM (the owner's). */
 GEAR_API int gear_table_close(gear_table *table);
 
 /* Empties the table; every key and lease from before is stale, open episodes are discarded, the
- * limiter starts anew. */
+ * limiter starts anew. Errors: EPERM (the owner's). */
 GEAR_API int gear_table_reset(gear_table *table);
 
 /* Changes the rate limiter of a table in use; its counts go on. Who waits is looked at again at once.
- * Errors: EINVAL; ESTATE when the new limits count draws while direct samplers, which are not
+ * Errors: EINVAL; EPERM; ESTATE when the new limits count draws while direct samplers, which are not
  * counted, are open. */
 GEAR_API int gear_table_retune(gear_table *table, const gear_rate_limiter *limiter);
 
 /* The version that items are measured against by gear_sampler_options.version_lag: that of the policy now
- * in training. Never goes down. Errors: ESTATE when the table was not created with versions. */
+ * in training. Never goes down. Errors: EPERM; ESTATE when the table was not created with versions. */
 GEAR_API int gear_table_set_version(gear_table *table, uint64_t version);
 
 /* Removes the table by name. Waiters, and later calls of those who have it open, answer EDROPPED; memory
- * returns to the system when the last of them detaches. Errors: ENOTFOUND, ENAME. */
+ * returns to the system when the last of them detaches. Errors: ENOTFOUND, ENAME, EPERM (the owner's). */
 GEAR_API int gear_table_drop(gear_client *client, const char *name);
 
 /* ------------------------------------------------------------------ 4. writer */
@@ -458,7 +464,7 @@ typedef enum gear_end {
 } gear_end;
 
 /* Opens a writer with lanes of its own. options may be NULL.
- * Errors: EINVAL, ELIMIT (lanes_max, a name that is open elsewhere), EDUPLICATE (a name given twice), ECLOSED, EDROPPED,
+ * Errors: EINVAL, ELIMIT (lanes_max, a name that is open elsewhere), EDUPLICATE (a name given twice), EPERM, ECLOSED, EDROPPED,
  * EMFILE, ENOMEM. Every call for a lane that was taken over answers ESTALE. */
 GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *options,
                               gear_writer **writer);
@@ -709,7 +715,7 @@ typedef struct gear_sampler_options {
 
 /* options may be NULL. Errors: EINVAL, ENOCOLUMN, EDUPLICATE, EWINDOW, ENOTFOUND (the table has no selector of that
  * name), EUNSUPPORTED (direct asked where the table does not allow it, or unique with a selector that draws in order;
- * normalise table without table_weights), ELIMIT, EMFILE, ENOMEM, ECLOSED, EDROPPED. */
+ * normalise table without table_weights), EPERM, ELIMIT, EMFILE, ENOMEM, ECLOSED, EDROPPED. */
 GEAR_API int gear_sampler_open(gear_table *table, const gear_sampler_options *options,
                                gear_sampler **sampler);
 
@@ -902,10 +908,14 @@ typedef struct gear_table_info {
   uint32_t table_weights;
   uint32_t versions;
   uint32_t prompt_groups_max;
+  uint32_t owner_uid;
+  uint32_t owner_gid;
+  uint32_t mode; /* permission bits, as of gear_table_options */
+  uint32_t reserved_mode;
 } gear_table_info;
 #define GEAR_TABLE_INFO_INIT                                                                       \
   {sizeof(gear_table_info), 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0,   \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 typedef struct gear_table_stats {
   uint32_t struct_size;
@@ -954,7 +964,7 @@ GEAR_API int gear_table_get_stats(const gear_table *table, gear_table_stats *sta
 GEAR_API int gear_table_check(const gear_table *table, void (*finding)(const char *text, void *user), void *user);
 
 /* Consumer groups of a table. One round trip each. list: in order of creation, name(i, user) for each. drop: its
- * samplers answer EDROPPED; what they hold stays readable. Errors: ENOTFOUND, ENAME. */
+ * samplers answer EDROPPED; what they hold stays readable. Errors: ENOTFOUND, ENAME, EPERM (the owner's). */
 GEAR_API int gear_group_get_stats(gear_table *table, const char *group, gear_group_stats *stats);
 GEAR_API int gear_group_list(gear_table *table, void (*name)(const char *name, void *user), void *user);
 GEAR_API int gear_group_drop(gear_table *table, const char *group);

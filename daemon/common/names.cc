@@ -56,6 +56,11 @@ const NameList& memory_names() {
   return list;
 }
 
+const NameList& access_names() {
+  static const NameList list = {{"own", 0}, {"any", 1}};
+  return list;
+}
+
 const NameList& want_names() {
   static const NameList list = {
       {"no", GEAR_WANT_NO}, {"try", GEAR_WANT_TRY}, {"required", GEAR_WANT_REQUIRED}};

@@ -117,6 +117,13 @@ SetResult set_lease_timeout(TableSpec* spec, const std::string& text) {
   return std::nullopt;
 }
 
+SetResult set_mode(TableSpec* spec, const std::string& text) {
+  const Parsed<uint32_t> mode = parse_mode(text);
+  if (!mode.ok()) return Fault{mode.fault_text()};
+  spec->options.mode = mode.value();
+  return std::nullopt;
+}
+
 using Options = gear_table_options;
 
 }  // namespace
@@ -197,7 +204,9 @@ const std::vector<TableField>& table_fields() {
       {"numa_node", ValueKind::kCount, "NODE", "bind the memory to a NUMA node (default -1: no)",
        set_numa_node},
       {"lease_timeout", ValueKind::kWord, "DURATION",
-       "how long a leased batch may be held (default 60s)", set_lease_timeout}};
+       "how long a leased batch may be held (default 60s)", set_lease_timeout},
+      {"mode", ValueKind::kWord, "MODE",
+       "who may use it, as of a file: 0640 lets the group read (default 0600)", set_mode}};
   return fields;
 }
 
@@ -309,6 +318,22 @@ Parsed<gear_table_options> parse_items(const std::string& text, gear_table_optio
   options.item_length = length.value();
   options.item_period = period.value();
   return options;
+}
+
+Parsed<uint32_t> parse_mode(const std::string& text) {
+  uint32_t mode = 0;
+  const bool octal = !text.empty() && text.size() <= 4 && text.find_first_not_of("01234567") == std::string::npos;
+  for (const char digit : text) mode = mode * 8 + static_cast<uint32_t>(digit - '0');
+  if (!octal || mode == 0 || mode > 0777) {
+    return Fault{"\"" + text + "\" is not a mode; give permission bits in octal, from 0001 to 0777, such as 0640"};
+  }
+  return mode;
+}
+
+std::string format_mode(uint32_t mode) {
+  std::string text = "0";
+  for (int shift = 6; shift >= 0; shift -= 3) text += static_cast<char>('0' + (mode >> shift & 7));
+  return text;
 }
 
 std::string format_limiter(const gear_rate_limiter& limiter) {

@@ -60,6 +60,10 @@ Parsed<gear_rate_limiter> parse_limiter(const std::string& text);
 // "step", "episode", "explicit", "sequence:80" or "sequence:80:40" (length and period).
 Parsed<gear_table_options> parse_items(const std::string& text, gear_table_options options);
 
+// "0640": permission bits in octal.
+Parsed<uint32_t> parse_mode(const std::string& text);
+std::string format_mode(uint32_t mode);
+
 std::string format_limiter(const gear_rate_limiter& limiter);
 std::string format_items(uint32_t item_policy, uint32_t item_length, uint32_t item_period);
 

@@ -165,6 +165,9 @@ Json describe_table(const gear_table* table) {
   document["directory_bytes"] = info.directory_bytes;
   document["data_bytes"] = info.data_bytes;
   document["memory"] = name_of(memory_names(), info.memory);
+  document["owner_uid"] = info.owner_uid;
+  document["owner_gid"] = info.owner_gid;
+  document["mode"] = format_mode(info.mode);
   document["columns"] = Json::array();
   for (uint32_t i = 0; i < info.column_count; ++i) {
     document["columns"].push_back(describe_column(table, i));

@@ -114,6 +114,26 @@ std::optional<Fault> set_memory(Config* config, const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<Fault> set_access(Config* config, const std::string& text) {
+  const Parsed<uint32_t> value = value_of(access_names(), text);
+  if (!value.ok()) return Fault{value.fault_text()};
+  config->server.access = static_cast<ConnectAccess>(value.value());
+  return std::nullopt;
+}
+
+// Of one user; 0 is without limit.
+template <auto Member>
+std::optional<Fault> set_quota(Config* config, const std::string& text) {
+  using T = std::remove_reference_t<decltype(config->server.user_quotas.*Member)>;
+  const Parsed<uint64_t> count = parse_count(text);
+  if (!count.ok()) return Fault{count.fault_text()};
+  if (count.value() > std::numeric_limits<T>::max()) {
+    return Fault{text + "; give at most " + std::to_string(std::numeric_limits<T>::max()) + ", or 0 for no limit"};
+  }
+  config->server.user_quotas.*Member = static_cast<T>(count.value());
+  return std::nullopt;
+}
+
 std::optional<Fault> set_socket(Config* config, const std::string& text) {
   if (text.empty() || text[0] != '/') return Fault{quoted(text) + " is not an absolute path"};
   config->server.socket_path = text;
@@ -148,6 +168,14 @@ const std::vector<Setting>& server_settings() {
       {"clients_max", ValueKind::kCount, set_maximum<&ServerOptions::clients_max>},
       {"tables_max", ValueKind::kCount, set_maximum<&ServerOptions::tables_max>},
       {"channels_max", ValueKind::kCount, set_maximum<&ServerOptions::channels_max>},
+      {"access", ValueKind::kWord, set_access},
+      {"user_clients_max", ValueKind::kCount, set_quota<&UserQuotas::clients_max>},
+      {"user_channels_max", ValueKind::kCount, set_quota<&UserQuotas::channels_max>},
+      {"user_lanes_max", ValueKind::kCount, set_quota<&UserQuotas::lanes_max>},
+      {"user_tables_max", ValueKind::kCount, set_quota<&UserQuotas::tables_max>},
+      {"user_table_bytes_max", ValueKind::kCount, set_quota<&UserQuotas::table_bytes_max>},
+      {"user_leased_bytes_max", ValueKind::kCount, set_quota<&UserQuotas::leased_bytes_max>},
+      {"hello_timeout", ValueKind::kWord, set_duration<&ServerOptions::hello_timeout_ns>},
       {"spin", ValueKind::kWord, set_duration<&ServerOptions::spin_ns>},
       {"drowsy", ValueKind::kWord, set_duration<&ServerOptions::drowsy_ns>}};
   return settings;

@@ -1,6 +1,6 @@
 // What geard is told to do, from a TOML file and from the command line.
 //
-//   [server]  socket memory io_uring clients_max tables_max channels_max spin drowsy
+//   [server]  socket access memory io_uring clients_max tables_max channels_max user_..._max hello_timeout spin drowsy
 //   [log]     level format
 //   [[table]] name columns selectors, and the keys of table_fields(): made when geard starts
 #pragma once

@@ -113,7 +113,9 @@ int serve(std::unique_ptr<Server> server, const Config& config, const std::strin
 int run(const Invocation& invocation) {
   start_log(invocation.config.log);
   catch_stop_signals();
-  Result<std::string> socket_path = prepare_socket_path(invocation.config.server.socket_path);
+  // Who is let in must be able to get to the socket.
+  const mode_t directory_mode = invocation.config.server.access == ConnectAccess::kAny ? 0755 : 0700;
+  Result<std::string> socket_path = prepare_socket_path(invocation.config.server.socket_path, directory_mode);
   if (!socket_path.ok()) {
     log_error(socket_path.status().text());
     return kExitFailure;

@@ -27,6 +27,7 @@ struct CommandLine {
   bool check_config = false;
   std::string socket_path;
   std::string memory;
+  std::string access;
   bool no_io_uring = false;
   bool fresh = false;
   std::string log_level;
@@ -45,6 +46,9 @@ void declare(CLI::App& app, CommandLine* line) {
          "--memory", line->memory,
          "Where tables that do not say go: posix (/dev/shm, default) or memfd (no size limit)")
       ->type_name("posix|memfd");
+  app.add_option("--access", line->access,
+                 "Whose processes may connect: own (this user's and root's, default) or any (the tables' modes rule)")
+      ->type_name("own|any");
   app.add_flag("--no-io-uring", line->no_io_uring, "Use epoll even where io_uring is available");
   app.add_flag("--fresh", line->fresh,
                "Discard what a geard that was killed left for this socket, instead of adopting it");
@@ -86,6 +90,9 @@ bool apply(const CommandLine& line, Config* config) {
   if (!line.socket_path.empty()) config->server.socket_path = line.socket_path;
   if (line.fresh) config->server.fresh = true;
   if (line.no_io_uring) config->server.allow_io_uring = false;
+  auto access = static_cast<uint32_t>(config->server.access);
+  if (!apply_name(access_names(), "--access", line.access, &access)) return false;
+  config->server.access = static_cast<ConnectAccess>(access);
   return apply_name(memory_names(), "--memory", line.memory, &config->server.memory) &&
          apply_name(log_level_names(), "--log-level", line.log_level, &config->log.level) &&
          apply_name(log_format_names(), "--log-format", line.log_format, &config->log.format);

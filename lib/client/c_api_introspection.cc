@@ -52,6 +52,9 @@ gear_table_info describe(const layout::TableHeader& header) {
   info.table_weights = header.table_weights;
   info.versions = header.versions_offset != 0 ? 1 : 0;
   info.prompt_groups_max = header.prompt_groups_max;
+  info.owner_uid = header.owner_uid;
+  info.owner_gid = header.owner_gid;
+  info.mode = header.mode;
   return info;
 }
 

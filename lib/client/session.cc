@@ -108,9 +108,13 @@ Result<std::unique_ptr<Session>> Session::open(Descriptor socket, const std::str
 void Session::say_goodbye() {
   int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
   if (!abandoned_.empty()) {
-    static_cast<void>(exchange(ControlOp::kGoodbye, nullptr, 0, deadline_ns));
+    // The first takes late replies in, and asks for them to be undone; once the second is answered, they are.
+    for (int i = 0; i < 2; ++i) static_cast<void>(exchange(ControlOp::kGoodbye, nullptr, 0, deadline_ns));
   } else {
-    static_cast<void>(send(ControlOp::kGoodbye, next_request_, nullptr, 0, deadline_ns));
+    // Unheard, it leaves the server with what this client has until the process ends; so a shortage is waited out.
+    for (int tries = 0; tries < 3; ++tries) {
+      if (send(ControlOp::kGoodbye, next_request_, nullptr, 0, deadline_ns).ok() || link() != Link::kWhole) break;
+    }
   }
 }
 
@@ -232,8 +236,9 @@ Result<Reply> Session::exchange(ControlOp op, const void* body, size_t body_byte
   if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) return within(name_of(op), sent);
   // A server that refuses the connection says why before it closes it, perhaps before we said a
   // word.
-  Result<Reply> reply = await_reply(op, request_id, body, sent.ok() ? deadline_ns : 0);
-  if (!reply.ok() && reply.status().code() == GEAR_ETIMEDOUT) abandon(op, request_id, body);
+  bool answered = false;
+  Result<Reply> reply = await_reply(op, request_id, body, sent.ok() ? deadline_ns : 0, &answered);
+  if (!answered && link() == Link::kWhole) abandon(op, request_id, body);
   return reply;
 }
 
@@ -248,8 +253,9 @@ Status Session::send(ControlOp op, uint32_t request_id, const void* body, size_t
   return lost();
 }
 
+// *answered: whether the server answered, well or ill.
 Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void* body,
-                                   int64_t deadline_ns) {
+                                   int64_t deadline_ns, bool* answered) {
   bool closed = false;
   for (;;) {
     ControlHeader refused{};
@@ -289,6 +295,7 @@ Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void
       undo(header);
       continue;
     }
+    *answered = true;
     if (header.status != GEAR_OK) {
       return Status(header.status, std::string(buffer_.get(), header.body_bytes));
     }

@@ -128,7 +128,7 @@ class Session {
   Result<Reply> exchange(layout::ControlOp op, const void* body, size_t body_bytes,
                          int64_t deadline_ns);
   Result<Reply> await_reply(layout::ControlOp op, uint32_t request_id, const void* body,
-                            int64_t deadline_ns);
+                            int64_t deadline_ns, bool* answered);
   Status send(layout::ControlOp op, uint32_t request_id, const void* body, size_t body_bytes,
               int64_t deadline_ns);
   void abandon(layout::ControlOp op, uint32_t request_id, const void* body);

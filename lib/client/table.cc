@@ -54,7 +54,14 @@ Result<std::unique_ptr<Table>> Table::create(Client& client, const gear_table_op
   Result<Reply> reply =
       client.session().ask(ControlOp::kTableCreate, request.value().data(), request.value().size());
   if (!reply.ok()) return reply.status();
-  return map(client, format("create table \"%s\"", options.name), reply.take());
+  auto table = map(client, format("create table \"%s\"", options.name), reply.take());
+  // Its caller hears that there is no table, so there must be none.
+  if (!table.ok()) {
+    layout::TableNameRequest drop{};
+    memcpy(drop.name, options.name, strlen(options.name));
+    static_cast<void>(client.session().ask(ControlOp::kTableDrop, drop));
+  }
+  return table;
 }
 
 Result<std::unique_ptr<Table>> Table::open(Client& client, const char* name) {

@@ -130,6 +130,7 @@ void fill_table(const gear_table_options& options, TableCreateRequest* request) 
   request->table_weights = options.table_weights;
   request->versions = options.versions;
   request->prompt_groups_max = options.prompt_groups_max;
+  request->mode = options.mode;
 }
 
 }  // namespace

@@ -248,7 +248,8 @@ void Adoption::adopt_sessions() {
     Session session;
     session.id = record->id;
     session.record = record;
-    session.peer = {record->uid, 0, record->pid};
+    // Its groups are told when it returns.
+    session.peer = {record->uid, static_cast<gid_t>(-1), record->pid, {}};
     session.name.assign(record->name, strnlen(record->name, sizeof record->name));
     session.greeted = true;
     if (record->pid != 0) {

@@ -102,6 +102,10 @@ Port* Conductor::find_port(uint32_t id) const {
   return nullptr;
 }
 
+bool Conductor::has_ports_of(uint64_t session) const {
+  return std::any_of(ports_.begin(), ports_.end(), [session](const auto& port) { return port->session() == session; });
+}
+
 void Conductor::close_ports_of(uint64_t session, const std::vector<uint32_t>& but) {
   for (const auto& port : ports_) {
     if (port->session() != session) continue;

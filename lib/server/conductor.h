@@ -37,6 +37,7 @@ class Conductor {
   // Before anyone is served, when the ports are those of a server that died: what was accepted has its effect.
   void drain();
   Port* find_port(uint32_t id) const;
+  bool has_ports_of(uint64_t session) const;
   // All but those with these ids.
   void close_ports_of(uint64_t session, const std::vector<uint32_t>& but = {});
   // Ends the ports of tables that are closed; a server that died may have come to some of them only.
@@ -46,6 +47,7 @@ class Conductor {
   size_t direct_samplers(const Table& table) const;
   size_t port_count(layout::ChannelKind kind) const;
   size_t port_count() const { return ports_.size(); }
+  const std::vector<std::unique_ptr<Port>>& ports() const { return ports_; }
 
   // A session whose client broke the protocol since the last call, or 0.
   uint64_t next_offender();

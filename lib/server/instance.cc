@@ -57,7 +57,7 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
     std::string path = absolute(options.socket_path);
     GEAR_TRY(instance->lock(path));
     instance->id_ = identity_of(path);
-    GEAR_TRY(instance->listen(path));
+    GEAR_TRY(instance->listen(path, options.access == ConnectAccess::kAny ? 0666 : 0600));
   }
   GEAR_TRY(instance->listen_by_name());
   if (!options.socket_path.empty()) {
@@ -157,6 +157,7 @@ Status Instance::lock(const std::string& path) {
     Descriptor file(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.valid()) return system_error(errno, "open the lock " + lock_path);
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return system_error(errno, "take the lock " + lock_path);
       char pid[32] = {};
       [[maybe_unused]] ssize_t got = pread(file.get(), pid, sizeof pid - 1, 0);
       return error(GEAR_EADDRINUSE, "a server already serves %s (process %d); stop it, or give another socket",
@@ -166,24 +167,25 @@ Status Instance::lock(const std::string& path) {
     bool current = fstat(file.get(), &held) == 0 && stat(lock_path.c_str(), &named) == 0 &&
                    held.st_ino == named.st_ino && held.st_dev == named.st_dev;
     if (!current) continue;  // its last holder removed the file between open and lock
-    std::string pid = format("%d\n", getpid());
-    if (ftruncate(file.get(), 0) != 0 ||
-        pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-      return system_error(errno, "write the lock " + lock_path);
-    }
+    // Ours from here on, so it goes with the instance even when what follows fails.
     lock_ = std::move(file);
     lock_path_ = lock_path;
+    std::string pid = format("%d\n", getpid());
+    if (ftruncate(lock_.get(), 0) != 0 ||
+        pwrite(lock_.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+      return system_error(errno, "write the lock " + lock_path);
+    }
     return {};
   }
 }
 
-Status Instance::listen(const std::string& path) {
+Status Instance::listen(const std::string& path, mode_t mode) {
   // As for the abstract name: the lock is held, so who seems to listen may be a server that was just killed.
-  Result<Descriptor> listener = listen_unix(path);
+  Result<Descriptor> listener = listen_unix(path, mode);
   int64_t deadline = deadline_after(kAbstractNameWaitNs);
   while (!listener.ok() && listener.status().code() == GEAR_EADDRINUSE && left_until(deadline) > 0) {
     usleep(2'000);
-    listener = listen_unix(path);
+    listener = listen_unix(path, mode);
   }
   if (!listener.ok()) return listener.status();
   path_listener_ = listener.take();

@@ -38,7 +38,7 @@ class Instance {
  private:
   Instance() = default;
   Status lock(const std::string& path);
-  Status listen(const std::string& path);
+  Status listen(const std::string& path, mode_t mode);
   Status listen_by_name();
   Status look_for_remains(bool fresh);
   Status adopt_own_segments();

@@ -77,27 +77,19 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
     case ControlOp::kTableOpen:
       if (!read_body(header, body, &request.name)) return malformed(header);
       terminate(request.name.name);
-      return open_table(request.name);
+      return open_table(session, request.name);
     case ControlOp::kTableAttach:
       if (!read_body(header, body, &request.attach)) return malformed(header);
-      return attach_table(request.attach);
+      return attach_table(session, request.attach);
     case ControlOp::kTableDrop:
       if (!read_body(header, body, &request.name)) return malformed(header);
       terminate(request.name.name);
-      return drop_table(request.name);
+      return drop_table(session, request.name);
     case ControlOp::kTableClose:
-    case ControlOp::kTableReset: {
+    case ControlOp::kTableReset:
       if (!read_body(header, body, &request.id)) return malformed(header);
-      auto table = usable_table(request.id.table_id, op == ControlOp::kTableClose ? "close" : "reset");
-      if (!table.ok()) return Reply::failed(table.status());
-      if (op == ControlOp::kTableReset) {
-        table.value()->reset();
-      } else {
-        conductor_.close_table(*table.value());
-      }
-      return {};
-    }
-    case ControlOp::kTableList: return list_tables();
+      return end_table(session, request.id, op == ControlOp::kTableReset);
+    case ControlOp::kTableList: return list_tables(session);
     case ControlOp::kWriterOpen:
       return open_writer(session, header, body);
     case ControlOp::kSamplerOpen:
@@ -112,18 +104,18 @@ Reply Requests::answer(Session& session, const ControlHeader& header, const char
       return close_channel(session, request.channel);
     case ControlOp::kTableRetune:
       if (!read_body(header, body, &request.retune)) return malformed(header);
-      return retune_table(request.retune);
+      return retune_table(session, request.retune);
     case ControlOp::kTableVersion:
       if (!read_body(header, body, &request.version)) return malformed(header);
-      return raise_version(request.version);
+      return raise_version(session, request.version);
     case ControlOp::kGroupStats:
     case ControlOp::kGroupDrop:
       if (!read_body(header, body, &request.group)) return malformed(header);
       terminate(request.group.group);
-      return about_group(request.group, op == ControlOp::kGroupDrop);
+      return about_group(session, request.group, op == ControlOp::kGroupDrop);
     case ControlOp::kGroupList:
       if (!read_body(header, body, &request.id)) return malformed(header);
-      return list_groups(request.id);
+      return list_groups(session, request.id);
     case ControlOp::kServerInfo: return server_info();
     case ControlOp::kGoodbye: session.said_goodbye = true; return {};
   }
@@ -194,9 +186,15 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
                         request.lock));
   }
   if (request.memory == GEAR_MEMORY_DEFAULT) request.memory = options_.memory;
+  Result<uint32_t> mode = table_mode(request.name, request.mode);
+  if (!mode.ok()) return Reply::failed(mode.status());
   Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
   if (!geometry.ok()) return Reply::failed(geometry.status());
-  if (conductor_.find_table(request.name) || names_being_made_.count(request.name) > 0) {
+  layout::TableHeader& plan = geometry.value().header;
+  plan.owner_uid = session.peer.uid;
+  plan.owner_gid = session.peer.gid;
+  plan.mode = mode.value();
+  if (conductor_.find_table(request.name) || being_made_.count(request.name) > 0) {
     return Reply::failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name exists; open it, drop it, or take another name",
                         request.name));
   }
@@ -204,13 +202,15 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
     return Reply::failed(error(GEAR_EEXISTS, "create table \"%s\": a table of that name is set aside, its contents contradict themselves; drop it, or take another name",
                         request.name));
   }
-  if (conductor_.tables().size() + names_being_made_.size() >= options_.tables_max) {
+  if (conductor_.tables().size() + being_made_.size() >= options_.tables_max) {
     return Reply::failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
                         request.name, options_.tables_max));
   }
-  names_being_made_.insert(request.name);
-  layout::TableHeader& table = geometry.value().header;
-  fill_random(table.secret, sizeof table.secret);
+  uint64_t bytes = plan.directory_bytes + plan.data_bytes;
+  Status allowed = quotas.check_table(session.peer, request.name, bytes, being_made_);
+  if (!allowed.ok()) return Reply::failed(allowed);
+  being_made_[request.name] = {session.peer.uid, bytes};
+  fill_random(plan.secret, sizeof plan.secret);
   MemoryOptions memory{request.memory, request.huge_pages, request.populate, request.lock,
                        request.numa_node};
   maker_.make({geometry.take(), memory, instance_.id(), instance_.ledger().take_table_id(), session.id,
@@ -221,7 +221,7 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
 }
 
 Reply Requests::table_made(TableMade made) {
-  names_being_made_.erase(made.job.geometry.header.name);
+  being_made_.erase(made.job.geometry.header.name);
   if (!made.status.ok()) return Reply::failed(made.status);
   conductor_.add_table(made.table);
   log(LogLevel::kInfo, "table \"%s\": %llu items, %u blocks of %u steps", made.table->name(),
@@ -241,7 +241,7 @@ Reply Requests::table_reply(const Table& table) {
   return reply;
 }
 
-Reply Requests::open_table(const layout::TableNameRequest& request) {
+Reply Requests::open_table(const Session& session, const layout::TableNameRequest& request) {
   if (const SetAsideTable* aside = find_set_aside(request.name)) {
     return Reply::failed(error(GEAR_ECORRUPT, "open table \"%s\": it is set aside since the server was started again: %s; drop it (gearctl table rm), and make it anew",
                         request.name, aside->why.c_str()));
@@ -251,10 +251,12 @@ Reply Requests::open_table(const layout::TableNameRequest& request) {
     return Reply::failed(error(GEAR_ENOTFOUND, "open table \"%s\": no such table; gearctl table ls shows those there are",
                         request.name));
   }
+  Status allowed = check_access(table->header(), session.peer, Access::kRead, "open table");
+  if (!allowed.ok()) return Reply::failed(allowed);
   return table_reply(*table);
 }
 
-Reply Requests::attach_table(const layout::TableAttachRequest& request) {
+Reply Requests::attach_table(const Session& session, const layout::TableAttachRequest& request) {
   auto table = conductor_.find_table(request.table_id);
   for (const SetAsideTable& aside : set_aside) {
     if (aside.id != request.table_id) continue;
@@ -263,8 +265,13 @@ Reply Requests::attach_table(const layout::TableAttachRequest& request) {
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "attach table: the table of this handle does not exist (any more)"));
   }
-  if (same_secret(table->header().secret, request.secret)) return table_reply(*table);
-  return Reply::failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
+  if (!same_secret(table->header().secret, request.secret)) {
+    return Reply::failed(error(GEAR_EPERM, "attach table: the handle's secret is not this table's"));
+  }
+  // The secret shows that the caller was told of the table; whether it may read it is another question.
+  Status allowed = check_access(table->header(), session.peer, Access::kRead, "attach table");
+  if (!allowed.ok()) return Reply::failed(allowed);
+  return table_reply(*table);
 }
 
 const SetAsideTable* Requests::find_set_aside(const std::string& name) const {
@@ -274,27 +281,47 @@ const SetAsideTable* Requests::find_set_aside(const std::string& name) const {
   return nullptr;
 }
 
-Reply Requests::drop_set_aside_table(const std::string& name) {
+// What a table that is set aside says of its owner is not believed: the server's own user, and root.
+Reply Requests::drop_set_aside_table(const Session& session, const std::string& name) {
+  if (session.peer.uid != 0 && session.peer.uid != getuid()) {
+    return Reply::failed(error(GEAR_EPERM, "drop table \"%s\": it is set aside, and user %u is not the server's; ask that user",
+                        name.c_str(), session.peer.uid));
+  }
   drop_set_aside(instance_.id(), find_set_aside(name)->id);
   std::erase_if(set_aside, [&](const SetAsideTable& table) { return table.name == name; });
   log(LogLevel::kInfo, "table \"%s\", which was set aside, dropped", name.c_str());
   return {};
 }
 
-Reply Requests::drop_table(const layout::TableNameRequest& request) {
-  if (find_set_aside(request.name) != nullptr) return drop_set_aside_table(request.name);
+Reply Requests::end_table(const Session& session, const layout::TableIdRequest& request, bool reset) {
+  auto table = usable_table(session, request.table_id, Access::kOwn, reset ? "reset" : "close");
+  if (!table.ok()) return Reply::failed(table.status());
+  if (reset) {
+    table.value()->reset();
+  } else {
+    conductor_.close_table(*table.value());
+  }
+  return {};
+}
+
+Reply Requests::drop_table(const Session& session, const layout::TableNameRequest& request) {
+  if (find_set_aside(request.name) != nullptr) return drop_set_aside_table(session, request.name);
   auto table = conductor_.find_table(request.name);
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
   }
+  Status allowed = check_access(table->header(), session.peer, Access::kOwn, "drop table");
+  if (!allowed.ok()) return Reply::failed(allowed);
   conductor_.drop_table(*table);
   log(LogLevel::kInfo, "table \"%s\" dropped", request.name);
   return {};
 }
 
-Reply Requests::list_tables() {
+// Those that the client may open.
+Reply Requests::list_tables(const Session& session) {
   Reply reply;
   for (const auto& table : conductor_.tables()) {
+    if (!check_access(table->header(), session.peer, Access::kRead, "list tables").ok()) continue;
     if (!reply.add_name(table->name())) break;
   }
   for (const SetAsideTable& table : set_aside) {
@@ -303,18 +330,26 @@ Reply Requests::list_tables() {
   return reply;
 }
 
-Result<std::shared_ptr<Table>> Requests::usable_table(uint64_t id, const char* what) {
+Result<std::shared_ptr<Table>> Requests::table_for(const Session& session, uint64_t id, Access access,
+                                                   const char* what) {
   auto table = conductor_.find_table(id);
   if (!table) return error(GEAR_EDROPPED, "%s: the table was dropped", what);
-  if (table->state() == layout::TableState::kClosed) {
-    return error(GEAR_ECLOSED, "%s: table \"%s\" is closed", what, table->name());
+  GEAR_TRY(check_access(table->header(), session.peer, access, what));
+  return table;
+}
+
+Result<std::shared_ptr<Table>> Requests::usable_table(const Session& session, uint64_t id, Access access,
+                                                      const char* what) {
+  auto table = table_for(session, id, access, what);
+  if (table.ok() && table.value()->state() == layout::TableState::kClosed) {
+    return error(GEAR_ECLOSED, "%s: table \"%s\" is closed", what, table.value()->name());
   }
   return table;
 }
 
-Status Requests::check_channels() const {
+Status Requests::check_channels(const Session& session) const {
   uint32_t most = std::min(options_.channels_max, instance_.ledger().channels_max());
-  if (conductor_.port_count() < most) return {};
+  if (conductor_.port_count() < most) return quotas.check_channel(session.peer);
   return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some, or raise channels_max",
                most);
 }
@@ -336,10 +371,12 @@ Reply Requests::open_writer(Session& session, const ControlHeader& header,
                      request.take_over != 0};
   if (names_bytes > 0) memcpy(wanted.names.data(), body + sizeof request, names_bytes);
 
-  Status room = check_channels();
+  Status room = check_channels(session);
   if (!room.ok()) return Reply::failed(room);
-  auto table = usable_table(request.table_id, "open writer");
+  auto table = usable_table(session, request.table_id, Access::kReadWrite, "open writer");
   if (!table.ok()) return Reply::failed(table.status());
+  Status allowed = quotas.check_lanes(session.peer, request.lanes);
+  if (!allowed.ok()) return Reply::failed(allowed);
   // A writer that was killed a moment ago holds no name.
   if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead(session.id);
   return channel_reply(session,
@@ -350,10 +387,14 @@ Reply Requests::open_writer(Session& session, const ControlHeader& header,
 }
 
 Reply Requests::open_sampler(Session& session, const layout::SamplerOpenRequest& request) {
-  Status room = check_channels();
+  Status room = check_channels(session);
   if (!room.ok()) return Reply::failed(room);
-  auto table = usable_table(request.table_id, "open sampler");
+  // Policy drop removes items that the sampler does not draw.
+  bool removes = request.version_policy == GEAR_VERSION_DROP;
+  auto table = usable_table(session, request.table_id, removes ? Access::kReadWrite : Access::kRead, "open sampler");
   if (!table.ok()) return Reply::failed(table.status());
+  Status allowed = quotas.check_leased(session.peer, *table.value(), SamplerPort::rows_leased_most(request));
+  if (!allowed.ok()) return Reply::failed(allowed);
   return channel_reply(session,
                        SamplerPort::open(table.value(), request, instance_.id(),
                                          instance_.ledger().take_channel_id(), session.id,
@@ -362,12 +403,12 @@ Reply Requests::open_sampler(Session& session, const layout::SamplerOpenRequest&
 }
 
 Reply Requests::open_items(Session& session, const layout::TableIdRequest& request) {
-  Status room = check_channels();
+  Status room = check_channels(session);
   if (!room.ok()) return Reply::failed(room);
-  auto table = conductor_.find_table(request.table_id);
-  if (!table) return Reply::failed(error(GEAR_EDROPPED, "change items: the table was dropped"));
+  auto table = table_for(session, request.table_id, Access::kWrite, "change items");
+  if (!table.ok()) return Reply::failed(table.status());
   return channel_reply(session,
-                       ItemsPort::open(table, instance_.id(), instance_.ledger().take_channel_id(),
+                       ItemsPort::open(table.value(), instance_.id(), instance_.ledger().take_channel_id(),
                                        session.id, channel_memory()),
                        nullptr, 0);
 }
@@ -405,6 +446,21 @@ Status Requests::keep(Session& session, Port& port, const layout::SamplerOpenReq
   }
   port.keep_in(kept);
   return {};
+}
+
+void Requests::take_back(uint16_t op, const Reply& reply) {
+  if (!reply.status.ok()) return;
+  auto which = static_cast<ControlOp>(op);
+  bool opened = which == ControlOp::kWriterOpen || which == ControlOp::kSamplerOpen || which == ControlOp::kItemsOpen;
+  if (opened && reply.body.size() == sizeof(layout::ChannelReply)) {
+    layout::ChannelReply channel;
+    memcpy(&channel, reply.body.data(), sizeof channel);
+    if (Port* port = conductor_.find_port(channel.channel_id)) port->begin_close();
+  } else if (which == ControlOp::kTableCreate && reply.body.size() == sizeof(layout::TableReply)) {
+    layout::TableReply made;
+    memcpy(&made, reply.body.data(), sizeof made);
+    if (auto table = conductor_.find_table(made.table_id)) conductor_.drop_table(*table);
+  }
 }
 
 Reply Requests::close_channel(const Session& session, const layout::ChannelIdRequest& request) {

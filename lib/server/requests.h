@@ -3,13 +3,15 @@
 
 #include <cstring>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "server/access.h"
 #include "server/adoption.h"
 #include "server/conductor.h"
 #include "server/instance.h"
+#include "server/quotas.h"
 #include "server/session.h"
 #include "server/table_maker.h"
 
@@ -48,11 +50,15 @@ class Requests {
  public:
   Requests(const ServerOptions& options, Instance& instance, Conductor& conductor,
            TableMaker& maker)
-      : options_(options), instance_(instance), conductor_(conductor), maker_(maker) {}
+      : quotas(options.user_quotas, conductor), options_(options), instance_(instance), conductor_(conductor),
+        maker_(maker) {}
 
   Reply answer(Session& session, const layout::ControlHeader& header, const char* body);
   // The reply to the request that asked for the table.
   Reply table_made(TableMade made);
+
+  // The client did not get this reply: it must have no effect.
+  void take_back(uint16_t op, const Reply& reply);
 
   // What ServerInfo tells beside the conductor's own counts.
   struct Facts {
@@ -64,6 +70,7 @@ class Requests {
 
   // Adopted from the server before: nobody can use them, but they can be dropped.
   std::vector<SetAsideTable> set_aside;
+  Quotas quotas;
 
   // Ends the sessions of processes that are dead, whether or not their deaths were told yet.
   std::function<void(uint64_t but)> bury_the_dead = [](uint64_t) {};
@@ -72,14 +79,15 @@ class Requests {
   Reply hello(Session& session, const layout::HelloRequest& request);
   Reply create_table(const Session& session, const layout::ControlHeader& header,
                      const char* body);
-  Reply open_table(const layout::TableNameRequest& request);
-  Reply attach_table(const layout::TableAttachRequest& request);
-  Reply drop_table(const layout::TableNameRequest& request);
-  Reply list_tables();
-  Reply retune_table(const layout::TableRetuneRequest& request);
-  Reply raise_version(const layout::TableVersionRequest& request);
-  Reply about_group(const layout::GroupRequest& request, bool drop);
-  Reply list_groups(const layout::TableIdRequest& request);
+  Reply open_table(const Session& session, const layout::TableNameRequest& request);
+  Reply attach_table(const Session& session, const layout::TableAttachRequest& request);
+  Reply end_table(const Session& session, const layout::TableIdRequest& request, bool reset);
+  Reply drop_table(const Session& session, const layout::TableNameRequest& request);
+  Reply list_tables(const Session& session);
+  Reply retune_table(const Session& session, const layout::TableRetuneRequest& request);
+  Reply raise_version(const Session& session, const layout::TableVersionRequest& request);
+  Reply about_group(const Session& session, const layout::GroupRequest& request, bool drop);
+  Reply list_groups(const Session& session, const layout::TableIdRequest& request);
   Reply open_writer(Session& session, const layout::ControlHeader& header, const char* body);
   Reply open_sampler(Session& session, const layout::SamplerOpenRequest& request);
   Reply open_items(Session& session, const layout::TableIdRequest& request);
@@ -89,18 +97,21 @@ class Requests {
   Reply table_reply(const Table& table);
   Reply channel_reply(Session& session, Result<std::unique_ptr<Port>> port,
                       const layout::SamplerOpenRequest* sampler, uint32_t lanes);
-  Result<std::shared_ptr<Table>> usable_table(uint64_t id, const char* what);
-  Status check_channels() const;
+  // The table, if it is there and the session's user may do that with it.
+  Result<std::shared_ptr<Table>> table_for(const Session& session, uint64_t id, Access access, const char* what);
+  // The same, and open.
+  Result<std::shared_ptr<Table>> usable_table(const Session& session, uint64_t id, Access access, const char* what);
+  Status check_channels(const Session& session) const;
   MemoryOptions channel_memory() const;
   Status keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler, uint32_t lanes);
   const SetAsideTable* find_set_aside(const std::string& name) const;
-  Reply drop_set_aside_table(const std::string& name);
+  Reply drop_set_aside_table(const Session& session, const std::string& name);
 
   const ServerOptions& options_;
   Instance& instance_;
   Conductor& conductor_;
   TableMaker& maker_;
-  std::set<std::string> names_being_made_;
+  std::map<std::string, TableInMaking> being_made_;
 };
 
 }  // namespace gear

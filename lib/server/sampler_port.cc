@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kRowsMax = 1u << 20;
 constexpr uint32_t kSubmissionSlots = 256;
+constexpr uint64_t kAheadAtOnce = 1024;  // draws
 
 uint64_t rows_ahead(const layout::SamplerOpenRequest& request) {
   return uint64_t{request.prefetch} + request.batch_rows_max;
@@ -117,6 +118,7 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
       unique_(request.unique != 0 && request.group[0] == '\0'),  // a group repeats nothing by itself
       prefetch_(request.prefetch),
       direct_(request.direct != 0),
+      rows_leased_most_(rows_leased_most(request)),
       filter_{request.version_policy, request.version_lag} {
   if (unique_ && !direct_) aside_.reserve(plan.completion_slots);
 }
@@ -452,7 +454,11 @@ size_t SamplerPort::post_due() {
     if (!fewer_will_do && !ready(missing)) return posted;
   }
   if (unique_) return posted + post_unique(leases_.demand_through());
-  return posted + post_draws(std::max(leases_.demand_through(), resolved() + prefetch_));
+  // Far ahead in parts, so that others have their turns between; what is waited for at once.
+  uint64_t ahead = resolved() + prefetch_;
+  size_t drawn = post_draws(std::max(leases_.demand_through(), std::min(ahead, tail + kAheadAtOnce)));
+  demand_new_ = drawn > 0 && completions().tail() < ahead;
+  return posted + drawn;
 }
 
 // Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those

@@ -40,6 +40,13 @@ class SamplerPort final : public Port {
                                              layout::ChannelRecord* record);
   void give_up() override;
   bool direct() const { return direct_; }
+  // Rows that may be leased at one time; 0 for direct samplers.
+  uint64_t rows_leased_most() const { return rows_leased_most_; }
+  // Of a sampler opened so.
+  static uint64_t rows_leased_most(const layout::SamplerOpenRequest& request) {
+    if (request.direct != 0) return 0;
+    return request.prefetch + uint64_t{request.batches_max} * request.batch_rows_max;
+  }
   const ConsumerGroup* group() const { return group_.get(); }
   bool wants_tick() const override { return !direct_ && (taken_ > 0 || untaken() > 0); }
   void tick(int64_t now_ns) override;
@@ -84,6 +91,7 @@ class SamplerPort final : public Port {
   bool unique_;
   uint64_t prefetch_;
   bool direct_;
+  uint64_t rows_leased_most_;
   VersionFilter filter_;
   std::shared_ptr<ConsumerGroup> group_;  // nullptr: none
   Leases leases_;

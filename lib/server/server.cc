@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/shared_word.h"
+#include "server/access.h"
+#include "server/complaints.h"
 #include "server/conductor.h"
 #include "server/event_loop.h"
 #include "server/instance.h"
@@ -41,6 +43,11 @@ constexpr uint32_t kPollsPerLook = 64;
 // Longer than waking a process takes on a virtual machine.
 constexpr int64_t kSpinNsMost = 200'000;
 constexpr int64_t kDeadLookNs = 100'000'000;
+// Between two looks at the rings, so that a crowd at the door does not keep the conductor from them.
+constexpr int kAcceptsAtOnce = 32;
+// Of replies that a client has not read. Each holds a buffer, and descriptors that count against this user's limit of those
+// under way; a client of ours has one request at a time, and late answers to the few that it gave up.
+constexpr uint32_t kUnreadRepliesMost = 32;
 
 // A hello of a client that was here before, whole: with the channels it has.
 bool returns(const layout::ControlHeader& header, const char* body) {
@@ -69,6 +76,10 @@ class ServerLoop final : public Server {
         conductor_(instance_->ledger()),
         requests_(options_, *instance_, conductor_, maker_) {
     requests_.facts.event_loop = loop_->name();
+    requests_.quotas.uid_of = [this](uint64_t session) {
+      auto found = sessions_.find(session);
+      return found == sessions_.end() ? Quotas::kNobody : found->second.peer.uid;
+    };
     requests_.bury_the_dead = [this](uint64_t but) { end_dead_sessions(true, but); };
   }
 
@@ -104,6 +115,9 @@ class ServerLoop final : public Server {
   }
 
   void accept_clients(int listener);
+  void accept_client(Session session);
+  Status check_peer(const Session& session) const;
+  void close_the_silent(int64_t now);
   void admit_client(Session session);
   void look_for_the_dead(int64_t now);
   void end_dead_sessions(bool pollable_too, uint64_t but);
@@ -115,6 +129,7 @@ class ServerLoop final : public Server {
   void reply_to(Session& session, uint16_t op, uint32_t request_id, const Reply& reply);
   void send_made_tables();
   void close_socket(Session& session);
+  void hang_up(Session& session);
   void expel(uint64_t id, const char* why);
   void end_session(uint64_t id, const char* why);
 
@@ -130,6 +145,9 @@ class ServerLoop final : public Server {
   int64_t tick_due_ = INT64_MAX;
   size_t unpollable_ = 0;  // sessions whose process has no pidfd
   int64_t dead_due_ = 0;
+  int64_t hello_due_ = INT64_MAX;  // when a connection may have been silent for too long
+  Complaints complaints_;  // about who was not let in, and replies that did not go out
+  Complaints expulsions_;
   int64_t spin_ns_ = 0;    // how long it polls without sleeping now; at least options_.spin_ns
   int64_t worked_ns_ = 0;  // when a ring had a record last
   Descriptor reserve_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
@@ -158,6 +176,7 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
     if (done > 0) note_work(now);
     conductor_.tick(now);
     look_for_the_dead(now);
+    close_the_silent(now);
     if (tick && now >= tick_due_) {
       tick();
       tick_due_ = now + tick_ns;
@@ -200,6 +219,7 @@ void ServerLoop::rest(int64_t idle_ns) {
     timeout = 0;
   } else if (deep) {
     int64_t due = std::min(conductor_.tick_due(), tick_due_);
+    due = std::min(due, hello_due_);
     if (unpollable_ > 0) due = std::min(due, dead_due_);
     timeout = due == INT64_MAX ? -1 : left_until(due);
   }
@@ -237,44 +257,57 @@ void ServerLoop::handle(const LoopEvent& event) {
 }
 
 void ServerLoop::accept_clients(int listener) {
-  for (;;) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
     Result<Descriptor> accepted = accept_unix(listener);
     if (!accepted.ok()) {
       if (accepted.status().code() == GEAR_EMFILE) return turn_away(listener);
       if (accepted.status().code() != GEAR_ETIMEDOUT) {
-        log(LogLevel::kWarning, "accept a client: %s", accepted.status().text().c_str());
+        complaints_.say("accept a client: " + accepted.status().text());
       }
       return;
     }
     Session session;
     session.id = instance_->ledger().take_session_id();
     session.socket = accepted.take();
-    Result<Peer> peer = peer_of(session.socket.get());
-    // Only this user's processes, and root's: the abstract socket has no mode bits of its own.
-    if (!peer.ok() || (peer.value().uid != getuid() && peer.value().uid != 0)) {
-      log(LogLevel::kWarning, "refused a client of uid %d", peer.ok() ? static_cast<int>(peer.value().uid) : -1);
-      continue;
-    }
-    session.peer = peer.value();
-    uint32_t most = std::min(options_.clients_max, instance_->ledger().sessions_max());
-    if (sessions_.size() >= most) {
-      reply_to(session, 0, 0,
-               {error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max",
-                      most),
-                {}, {}, false});
-      continue;
-    }
-    Result<ProcessWatch> watch = ProcessWatch::of_peer(session.socket.get());
-    session.doorbell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!watch.ok() || !session.doorbell.valid()) {
-      Status why = watch.ok() ? system_error(errno, "make a doorbell") : watch.status();
-      log(LogLevel::kWarning, "accept a client: %s", why.text().c_str());
-      reply_to(session, 0, 0, {why, {}, {}, false});
-      continue;
-    }
-    session.process = watch.take();
-    admit_client(std::move(session));
+    accept_client(std::move(session));
   }
+}
+
+void ServerLoop::accept_client(Session session) {
+  Result<Peer> peer = peer_of(session.socket.get());
+  Status refused = peer.status();
+  if (peer.ok()) {
+    session.peer = peer.take();
+    refused = check_peer(session);
+  }
+  if (!refused.ok()) {
+    complaints_.say("refused a client: " + refused.text());
+    return reply_to(session, 0, 0, Reply::failed(refused));
+  }
+  Result<ProcessWatch> watch = ProcessWatch::of_peer(session.socket.get());
+  session.doorbell.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!watch.ok() || !session.doorbell.valid()) {
+    Status why = watch.ok() ? system_error(errno, "make a doorbell") : watch.status();
+    complaints_.say("accept a client: " + why.text());
+    return reply_to(session, 0, 0, Reply::failed(why));
+  }
+  session.process = watch.take();
+  admit_client(std::move(session));
+}
+
+// The abstract socket has no mode bits of its own, so the user is looked at here.
+Status ServerLoop::check_peer(const Session& session) const {
+  const Peer& who = session.peer;
+  if (options_.access != ConnectAccess::kAny && !is_privileged(who)) {
+    return error(GEAR_EPERM, "connect: not permitted to user %u: the server is user %u's alone; start geard with --access any to let others in",
+                 who.uid, geteuid());
+  }
+  if (sessions_.size() >= options_.clients_max) {
+    return error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max", options_.clients_max);
+  }
+  auto same_user = [&who](const auto& one) { return one.second.peer.uid == who.uid; };
+  auto clients = std::count_if(sessions_.begin(), sessions_.end(), same_user);
+  return requests_.quotas.check_client(who, static_cast<uint64_t>(clients));
 }
 
 void ServerLoop::admit_client(Session session) {
@@ -292,8 +325,27 @@ void ServerLoop::admit_client(Session session) {
     return;
   }
   if (!session.process.pollable()) ++unpollable_;
+  session.accepted_ns = now_ns();
+  hello_due_ = std::min(hello_due_, session.accepted_ns + options_.hello_timeout_ns);
   sessions_.emplace(id, std::move(session));
   requests_.facts.clients = sessions_.size();
+}
+
+// A connection that says nothing holds a place among the clients.
+void ServerLoop::close_the_silent(int64_t now) {
+  if (now < hello_due_) return;
+  hello_due_ = INT64_MAX;
+  std::vector<uint64_t> silent;
+  for (const auto& [id, session] : sessions_) {
+    if (session.greeted || !session.socket.valid()) continue;
+    int64_t due = session.accepted_ns + options_.hello_timeout_ns;
+    if (due <= now) {
+      silent.push_back(id);
+    } else {
+      hello_due_ = std::min(hello_due_, due);
+    }
+  }
+  for (uint64_t id : silent) expel(id, "said no hello in time");
 }
 
 // Where the kernel gives no pidfd, death is asked for instead of told.
@@ -334,6 +386,8 @@ void ServerLoop::serve_request(Session& session) {
   if (!received.ok()) {
     int code = received.status().code();
     if (code == GEAR_ETIMEDOUT) return;
+    // Not the client's doing; the message waits.
+    if (code == GEAR_ENOMEM) return complaints_.say("receive a request: " + received.status().text());
     if (code == GEAR_EDISCONNECTED) {
       // After goodbye nothing is left in use. Otherwise the process may have only closed the socket and may go on writing
       // into its blocks: they come back when the kernel certifies its death.
@@ -342,12 +396,16 @@ void ServerLoop::serve_request(Session& session) {
       }
       log(LogLevel::kDebug, "client \"%s\" (process %d) hung up without goodbye", session.name.c_str(),
           session.peer.pid);
-      return close_socket(session);
+      return hang_up(session);
     }
     reply_to(session, 0, 0, {received.status(), {}, {}, false});
     return expel(session.id, received.status().text().c_str());
   }
   const layout::ControlHeader& header = received.value().header;
+  if (header.descriptor_count > 0) return expel(session.id, "sent descriptors, which no request has");
+  if (unread_bytes(session.socket.get()) == 0) session.unread_replies = 0;
+  if (session.unread_replies >= kUnreadRepliesMost) return expel(session.id, "does not read its replies");
+  ++session.unread_replies;
   Session* asks = &session;
   if (returns(header, body_.data())) {
     Status refused;
@@ -392,6 +450,7 @@ Status ServerLoop::move_connection(Session& from, Session& to) {
   if (to.doorbell.valid()) loop_->remove(to.doorbell.get());
   loop_->remove(from.socket.get());
   loop_->remove(from.doorbell.get());
+  to.peer = std::move(from.peer);  // with its groups, which the ledger does not keep
   to.socket = std::move(from.socket);
   to.doorbell = std::move(from.doorbell);
   if (from.process.pollable()) loop_->remove(from.process.fd());
@@ -458,9 +517,14 @@ void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,
                                    : std::min<size_t>(text.size(), layout::kControlTextMax);
   Status sent = send_message(session.socket.get(), header, body, bytes, reply.descriptors.data(),
                              reply.status.ok() ? reply.descriptors.size() : 0, 0);
-  // A client that does not read its replies waits for none.
-  if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) {
-    log(LogLevel::kWarning, "reply to client \"%s\": %s", session.name.c_str(), sent.text().c_str());
+  if (sent.ok()) return;
+  requests_.take_back(op, reply);
+  if (sent.code() == GEAR_EDISCONNECTED) return;
+  // That much may go where descriptors, or many bytes, did not. A client that does not read its replies waits for none.
+  if (reply.status.ok() && sent.code() != GEAR_ETIMEDOUT) {
+    reply_to(session, op, request_id, Reply::failed(sent));
+  } else {
+    complaints_.say(format("reply to client \"%s\": %s", session.name.c_str(), sent.text().c_str()));
   }
 }
 
@@ -470,7 +534,11 @@ void ServerLoop::send_made_tables() {
     uint32_t request_id = made.job.request_id;
     Reply reply = requests_.table_made(std::move(made));
     auto found = sessions_.find(session_id);
-    if (found == sessions_.end() || !found->second.socket.valid()) continue;
+    bool awaited = found != sessions_.end() && found->second.socket.valid() && !found->second.said_goodbye;
+    if (!awaited) {
+      requests_.take_back(static_cast<uint16_t>(layout::ControlOp::kTableCreate), reply);
+      continue;
+    }
     reply_to(found->second, static_cast<uint16_t>(layout::ControlOp::kTableCreate), request_id,
              reply);
   }
@@ -482,15 +550,21 @@ void ServerLoop::close_socket(Session& session) {
   session.socket.reset();
 }
 
-// No longer served; but its process lives and may still write into blocks it was granted, so these stay its own until it
-// is dead.
+// No longer served. Its process lives and may still write into blocks it was granted, so these stay its own until it is
+// dead; one that has no channel was granted nothing, and ends now.
+void ServerLoop::hang_up(Session& session) {
+  if (!conductor_.has_ports_of(session.id)) return end_session(session.id, nullptr);
+  close_socket(session);
+}
+
 void ServerLoop::expel(uint64_t id, const char* why) {
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
-  log(LogLevel::kWarning, "client \"%s\" (process %d) expelled: %s", found->second.name.c_str(),
-      found->second.peer.pid, why);
-  found->second.expelled = true;
-  close_socket(found->second);
+  Session& session = found->second;
+  expulsions_.say(format("client \"%s\" (process %d, user %u) expelled: %s", session.name.c_str(), session.peer.pid,
+                         session.peer.uid, why));
+  session.expelled = true;
+  hang_up(session);
 }
 
 void ServerLoop::end_session(uint64_t id, const char* why) {

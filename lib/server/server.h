@@ -11,6 +11,22 @@
 
 namespace gear {
 
+// Which users' processes may connect, beside root's.
+enum class ConnectAccess : uint32_t {
+  kOwnUser = 0,  // those of the user the server runs as
+  kAny = 1       // all; then the owner and mode of each table rule, and UserQuotas bound what each user has
+};
+
+// Of every user but root and the one the server runs as; 0 is without limit. What is over is refused with ELIMIT.
+struct UserQuotas {
+  uint32_t clients_max = 256;
+  uint32_t channels_max = 4096;
+  uint32_t lanes_max = 65536;
+  uint32_t tables_max = 256;
+  uint64_t table_bytes_max = 0;
+  uint64_t leased_bytes_max = 0;  // rows that leased samplers may hold and prefetch, each as long as the table's longest item
+};
+
 struct ServerOptions {
   std::string socket_path;          // empty: only the abstract socket of the instance (embedded)
   uint32_t memory = GEAR_MEMORY_MEMFD;  // where tables that do not say go, and the server's own segments
@@ -19,6 +35,9 @@ struct ServerOptions {
   uint32_t clients_max = 1024;
   uint32_t tables_max = 1024;
   uint32_t channels_max = 16384;    // writers, samplers and item channels together
+  ConnectAccess access = ConnectAccess::kOwnUser;
+  UserQuotas user_quotas;
+  int64_t hello_timeout_ns = 5'000'000'000;  // a connection that has not greeted by then is closed
   int64_t spin_ns = 20'000;         // polls the rings without sleeping after the last record; longer where that pays
   int64_t drowsy_ns = 20'000'000;   // then every kDrowsyPollNs, then sleeps until a doorbell
 };

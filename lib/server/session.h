@@ -27,6 +27,8 @@ struct Session {
   Descriptor doorbell;  // the eventfd that the client rings
   ProcessWatch process;
   Peer peer{};
+  int64_t accepted_ns = 0;
+  uint32_t unread_replies = 0;  // at most; since the client was last seen to have read all
   std::string name;
   layout::SessionRecord* record = nullptr;  // in the ledger, once it greeted
   bool dead = false;                        // when a restarted server looked for it

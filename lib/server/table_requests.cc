@@ -5,8 +5,8 @@
 
 namespace gear {
 
-Reply Requests::retune_table(const layout::TableRetuneRequest& request) {
-  auto table = usable_table(request.table_id, "retune");
+Reply Requests::retune_table(const Session& session, const layout::TableRetuneRequest& request) {
+  auto table = usable_table(session, request.table_id, Access::kWrite, "retune");
   if (!table.ok()) return Reply::failed(table.status());
   gear_rate_limiter limits{request.limiter.samples_per_insert, request.limiter.min_size,
                            request.limiter.min_diff, request.limiter.max_diff};
@@ -22,8 +22,8 @@ Reply Requests::retune_table(const layout::TableRetuneRequest& request) {
   return {};
 }
 
-Reply Requests::raise_version(const layout::TableVersionRequest& request) {
-  auto table = usable_table(request.table_id, "set version");
+Reply Requests::raise_version(const Session& session, const layout::TableVersionRequest& request) {
+  auto table = usable_table(session, request.table_id, Access::kWrite, "set version");
   if (!table.ok()) return Reply::failed(table.status());
   if (table.value()->header().versions_offset == 0) {
     return Reply::failed(error(GEAR_ESTATE, "items of the table have no versions; create it with versions = 1"));
@@ -32,17 +32,18 @@ Reply Requests::raise_version(const layout::TableVersionRequest& request) {
   return {};
 }
 
-Reply Requests::about_group(const layout::GroupRequest& request, bool drop) {
-  auto table = conductor_.find_table(request.table_id);
-  if (!table) return Reply::failed(error(GEAR_EDROPPED, "the table was dropped"));
-  auto group = table->find_group(request.group);
+Reply Requests::about_group(const Session& session, const layout::GroupRequest& request, bool drop) {
+  auto table = table_for(session, request.table_id, drop ? Access::kOwn : Access::kRead,
+                         drop ? "drop group" : "group stats");
+  if (!table.ok()) return Reply::failed(table.status());
+  auto group = table.value()->find_group(request.group);
   if (!group) {
     return Reply::failed(error(GEAR_ENOTFOUND, "there is no group \"%s\"; the first sampler that names it makes it",
                         request.group));
   }
   if (drop) {
     conductor_.end_ports_of(*group, GEAR_EDROPPED);
-    table->drop_group(*group);
+    table.value()->drop_group(*group);
     return {};
   }
   layout::GroupStatsReply stats{};
@@ -57,11 +58,11 @@ Reply Requests::about_group(const layout::GroupRequest& request, bool drop) {
   return Reply::with_body(stats);
 }
 
-Reply Requests::list_groups(const layout::TableIdRequest& request) {
-  auto table = conductor_.find_table(request.table_id);
-  if (!table) return Reply::failed(error(GEAR_EDROPPED, "the table was dropped"));
+Reply Requests::list_groups(const Session& session, const layout::TableIdRequest& request) {
+  auto table = table_for(session, request.table_id, Access::kRead, "list groups");
+  if (!table.ok()) return Reply::failed(table.status());
   Reply reply;
-  for (const auto& group : table->groups()) {
+  for (const auto& group : table.value()->groups()) {
     if (!reply.add_name(group->name().c_str())) break;
   }
   return reply;

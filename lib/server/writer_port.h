@@ -34,6 +34,7 @@ class WriterPort final : public Port, public LaneOwner {
   static bool names_are_held(const Table& table, const std::vector<uint64_t>& names);
   void give_up() override;
 
+  size_t lanes() const { return lanes_.size(); }
   bool leaving() const override { return closing(); }
   void lose_lane(uint32_t index) override;
 

@@ -1,6 +1,8 @@
 #include "shm/message.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,6 +14,10 @@
 
 #include "base/clock.h"
 #include "shm/descriptor_error.h"
+
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
 
 namespace gear {
 namespace {
@@ -199,6 +205,20 @@ Status start_listening(const Descriptor& socket, const std::string& what) {
   return {};
 }
 
+std::vector<gid_t> groups_of(int socket) {
+  std::vector<gid_t> groups(16);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    bool told = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) == 0;
+    if (!told && errno == ERANGE && bytes > groups.size() * sizeof(gid_t)) {
+      groups.resize(bytes / sizeof(gid_t));
+      continue;
+    }
+    groups.resize(told ? bytes / sizeof(gid_t) : 0);
+    return groups;
+  }
+}
+
 // Why the path could not be bound; removes a socket file that nobody listens at, and then is OK.
 Status make_way(const std::string& what, const Address& address, const std::string& path) {
   struct stat file;
@@ -328,7 +348,7 @@ Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
   return sound;
 }
 
-Result<Descriptor> listen_unix(const std::string& path) {
+Result<Descriptor> listen_unix(const std::string& path, mode_t mode) {
   std::string what = "listen at " + path;
   Result<Address> address = path_address(what, path);
   if (!address.ok()) return address.status();
@@ -337,10 +357,15 @@ Result<Descriptor> listen_unix(const std::string& path) {
     if (!socket.ok()) return socket;
     // bind makes the file with the mode of the socket: there is no moment in which others could
     // connect.
-    if (fchmod(socket.value().get(), 0600) != 0) return system_error(errno, what);
+    if (fchmod(socket.value().get(), mode) != 0) return system_error(errno, what);
     if (bind(socket.value().get(), address.value().get(), address.value().bytes) == 0) {
-      GEAR_TRY(start_listening(socket.value(), what));
-      return socket;
+      // The umask took from it. Nobody can connect before we listen.
+      Status ready;
+      if ((mode & 077) != 0 && chmod(path.c_str(), mode) != 0) ready = system_error(errno, what);
+      if (ready.ok()) ready = start_listening(socket.value(), what);
+      if (ready.ok()) return socket;
+      unlink(path.c_str());
+      return ready;
     }
     if (errno != EADDRINUSE) return bind_failure(errno, what);
     GEAR_TRY(make_way(what, address.value(), path));
@@ -414,7 +439,12 @@ Result<Peer> peer_of(int socket) {
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) {
     return system_error(errno, "asking who connected (SO_PEERCRED)");
   }
-  return Peer{credentials.uid, credentials.gid, credentials.pid};
+  return Peer{credentials.uid, credentials.gid, credentials.pid, groups_of(socket)};
+}
+
+size_t unread_bytes(int socket) {
+  int bytes = 0;
+  return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<size_t>(bytes) : 0;
 }
 
 }  // namespace gear

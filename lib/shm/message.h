@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "layout/control.h"
@@ -43,10 +44,10 @@ Status send_message(int socket, const layout::ControlHeader& header, const void*
 Result<Received> receive_message(int socket, void* body, size_t body_bytes_max,
                                  int64_t deadline_ns, layout::ControlHeader* refused = nullptr);
 
-// Listens at a path, mode 0600 from the first moment. A socket file nobody listens at is replaced;
+// Listens at a path, of that mode from the first moment. A socket file nobody listens at is replaced;
 // the caller holds the lock of the path. Errors: EINVAL (path empty or over 107 bytes), ENOTSOCKET,
 // EADDRINUSE, EPERM, EMFILE, ESYSTEM.
-Result<Descriptor> listen_unix(const std::string& path);
+Result<Descriptor> listen_unix(const std::string& path, mode_t mode = 0600);
 
 // Listens at a name that has no file and goes with the socket. Any user of the network namespace
 // can connect: look at peer_of. Errors: as listen_unix.
@@ -62,13 +63,17 @@ Result<Descriptor> connect_unix(const std::string& path, int64_t deadline_ns);
 // Errors: as connect_unix; ENOSERVER when nobody listens.
 Result<Descriptor> connect_abstract(const std::string& name, int64_t deadline_ns);
 
+// Bytes of sent messages that the peer has not read; 0 where the kernel cannot tell.
+size_t unread_bytes(int socket);
+
 struct Peer {
   uid_t uid;
   gid_t gid;
   pid_t pid;  // 0 when the peer is in a PID namespace that this process cannot see into
+  std::vector<gid_t> groups;  // supplementary; none where the kernel cannot tell (before 4.13)
 };
 
-// Who connected, as the kernel noted at that moment.
+// Who connected, as the kernel noted at that moment. Errors: ESYSTEM.
 Result<Peer> peer_of(int socket);
 
 }  // namespace gear

@@ -224,6 +224,12 @@ Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
     mapping.region_ = std::make_unique<ipc::mapped_region>(
         Mappable(fd), writable ? ipc::read_write : ipc::read_only, 0, bytes);
   } catch (const ipc::interprocess_exception& failure) {
+    if (failure.get_native_error() == ENOMEM) {
+      return error(GEAR_ENOMEM,
+                   "mmap of %s, %s: no address space for it (ENOMEM); raise ulimit -v or vm.max_map_count, or lower "
+                   "capacity",
+                   human_bytes(bytes).c_str(), writable ? "writable" : "read-only");
+    }
     return system_error(
         failure.get_native_error(),
         format("mmap of %s, %s", human_bytes(bytes).c_str(), writable ? "writable" : "read-only"));

@@ -18,9 +18,11 @@
 # ctest: Config.SelectorFaultsCarryTheirPlace -- selector_faults
 # ctest: Config.SelectorsReachTheCheckOfTheServer -- selectors_reach_check
 # ctest: Config.TablesTakeBytesVersionsAndPromptGroups -- sharing
+# ctest: Config.TakesAccessQuotasAndModes -- access
 # ctest: Config.ExampleOfTheManPageIsGood -- man_page
 
 import os
+import stat
 import sys
 
 sys.dont_write_bytecode = True
@@ -277,6 +279,36 @@ columns = ["tokens:i32"]
     assert_fault(place, column, 2, 12, '"s"', "leave out one")
     assert_fault(place, '[[table]]\ncolumns = [{name="s", dtype="f32", optional=1}]\n', 2, 45,
                  "true or false")
+
+
+def access(place):
+    text = """
+[server]
+access = "any"
+user_clients_max = 5
+user_channels_max = "1k"
+user_lanes_max = 0
+user_tables_max = 3
+user_table_bytes_max = "2Gi"
+user_leased_bytes_max = "100M"
+hello_timeout = "2s"
+
+[[table]]
+name = "shared"
+capacity_items = 10
+columns = ["x:f32"]
+mode = "0640"
+"""
+    server = place.serve("--config", place.file("geard.toml", text))
+    assert_equal(stat.S_IMODE(os.stat(server.socket).st_mode), 0o666)
+    ours = server.json("table", "describe", "shared")
+    assert_equal((ours["mode"], ours["owner_uid"]), ("0640", os.getuid()))
+    assert_fault(place, '[server]\naccess = "some"\n', 2, 10, "own|any")
+    assert_fault(place, '[server]\nuser_lanes_max = "9G"\n', 2, 18, "0 for no limit")
+    assert_fault(place, '[server]\nuser_lane_max = 9\n', 2, 1, "user_lanes_max")
+    for mode in ("640x", "1777", "", "0", "888"):
+        assert_fault(place, f'[[table]]\nmode = "{mode}"\n', 2, 8, "is not a mode")
+    assert_fault(place, "[[table]]\nmode = 0o640\n", 2, 8, "a string")
 
 
 def man_page(place):

@@ -11,6 +11,7 @@
 # ctest: Geard.LeavesNothingBehindOnHangup -- end_by_hangup
 # ctest: Geard.EndsOnSigtermWhileAClientIsStopped -- stopped_client
 # ctest: Geard.MakesItsDirectoryForItsUserAlone -- directory_mode
+# ctest: Geard.LetsOtherUsersConnectOnlyWhenTold -- other_users
 # ctest: Geard.ListensByDefaultWhereGearctlLooks -- default_socket
 # ctest: Geard.SaysWhatToDoWithoutARuntimeDirectory -- no_runtime_directory
 # ctest: Geard.NamesTheOptionThatWasMeant -- unknown_option
@@ -126,6 +127,22 @@ def directory_mode(place):
     server = place.serve(preexec_fn=lambda: os.umask(0))
     mode = os.stat(os.path.dirname(server.socket)).st_mode
     assert_equal(stat.S_IMODE(mode), 0o700)
+
+
+def other_users(place):
+    someone = as_nobody()
+    if not someone:
+        raise harness.Skip("needs root, to be two users")
+    os.chmod(place.path, 0o755)
+    for access in ("own", "any"):
+        server = place.serve("--access", access)
+        listed = gearctl("--endpoint", server.endpoint, "table", "ls", **someone)
+        assert_equal(listed.returncode == 0, access == "any")
+        if access == "own":
+            assert_in("not permitted", listed.stderr)
+        assert_equal(server.stop(), harness.OK)
+        if os.path.isdir(os.path.dirname(server.socket)) and os.path.dirname(server.socket) != place.path:
+            os.rmdir(os.path.dirname(server.socket))
 
 
 def as_nobody():

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,11 +17,14 @@ namespace {
 
 Server* served = nullptr;
 
-int serve(const std::string& path, int ready_fd) {
+int serve(const std::string& path, int ready_fd, const std::function<void(ServerOptions*)>& change) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   ServerOptions options;
   options.socket_path = path;
   options.memory = GEAR_MEMORY_POSIX;
+  if (change) change(&options);
+  // The folder is made private; the socket's own mode decides.
+  if (options.access == ConnectAccess::kAny) chmod(path.substr(0, path.rfind('/')).c_str(), 0755);
   Result<std::unique_ptr<Server>> server = Server::create(options);
   if (!server.ok()) {
     fprintf(stderr, "server process: %s\n", server.status().text().c_str());
@@ -36,7 +40,7 @@ int serve(const std::string& path, int ready_fd) {
 
 }  // namespace
 
-ServerProcess::ServerProcess() {
+ServerProcess::ServerProcess(const std::function<void(ServerOptions*)>& change) {
   char folder[] = "/tmp/gear-test-XXXXXX";
   if (mkdtemp(folder) == nullptr) abort();
   folder_ = folder;
@@ -48,7 +52,7 @@ ServerProcess::ServerProcess() {
   pid_ = fork();
   if (pid_ == 0) {
     close(ready[0]);
-    int status = serve(path, ready[1]);
+    int status = serve(path, ready[1], change);
     fflush(nullptr);
     _exit(status);
   }

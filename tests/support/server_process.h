@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "server/server.h"
+
 namespace gear::test {
 
 // Forks a child that serves a private socket in a temporary folder; ends it with SIGTERM, and removes the folder.
 // Make it before the process has threads.
 class ServerProcess {
  public:
-  ServerProcess();
+  // `change` may change the options that it serves with. With access any, every user can get at its socket.
+  explicit ServerProcess(const std::function<void(ServerOptions*)>& change = nullptr);
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
