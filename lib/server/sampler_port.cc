@@ -265,6 +265,7 @@ void SamplerPort::give_up() {
 Port::Step SamplerPort::apply(const SubmissionRecord& record) {
   auto op = static_cast<SubmissionOp>(record.op);
   if (op == SubmissionOp::kWatch) {
+    // In a leased sampler's ring every completion is a lease: a notice among them would be given back as one.
     if (!direct_) return Step::kBroken;
     watched_items_ = record.argument;
     publish(this->record().note, watched_items_);

@@ -71,6 +71,7 @@ class Run {
       fprintf(stderr, "chaos: geard does not start\n");
       return false;
     }
+    segments_ = supervisor_.segments();
     while (now_ns() < end_ns_ && !failed()) round();
     bool clean = supervisor_.stop();
     if (!clean) fprintf(stderr, "chaos: geard did not end cleanly\n");
@@ -211,15 +212,12 @@ void Run::finish(const std::vector<pid_t>& survivors) {
 // What geard holds once all clients are gone is always the same.
 void Run::check_server() {
   for (int i = 0; i < 500 && rounds_ > 1 && supervisor_.descriptors() > descriptors_; ++i) usleep(2'000);
-  if (rounds_ == 1) {
-    descriptors_ = supervisor_.descriptors();
-    segments_ = supervisor_.segments();
-    return;
-  }
+  if (rounds_ == 1) descriptors_ = supervisor_.descriptors();
   if (supervisor_.descriptors() > descriptors_ || supervisor_.segments() > segments_) {
     ++board_->leaked;
-    fprintf(stderr, "chaos: leaked: geard has %zu descriptors and %zu segments, after the first round %zu and %zu\n",
+    fprintf(stderr, "chaos: leaked: geard has %zu descriptors and %zu segments, and should have %zu and %zu\n",
             supervisor_.descriptors(), supervisor_.segments(), descriptors_, segments_);
+    supervisor_.print_descriptors();
   }
 }
 

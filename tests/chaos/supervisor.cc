@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "base/clock.h"
 #include "support/child.h"
@@ -66,6 +67,7 @@ bool Supervisor::start() {
     if (now_ns() - begin_ns > kStartNs || waitpid(pid_, nullptr, WNOHANG) == pid_) return false;
     usleep(1'000);
   }
+  if (segment_prefix_.empty()) learn_instance();
   if (down_ != nullptr) {
     int64_t now = now_ns();
     longest_down_ns_ = std::max(longest_down_ns_, now - down_->begin_ns.load());
@@ -106,8 +108,29 @@ size_t Supervisor::descriptors() const {
   return test::count_entries(("/proc/" + std::to_string(pid_) + "/fd").c_str());
 }
 
-size_t Supervisor::segments() const {
-  return test::count_entries("/dev/shm", "gear." + std::to_string(getuid()) + ".");
+void Supervisor::print_descriptors() const {
+  std::string folder = "/proc/" + std::to_string(pid_) + "/fd";
+  for (int fd = 0; fd < 4'096; ++fd) {
+    char target[512] = {};
+    if (readlink((folder + "/" + std::to_string(fd)).c_str(), target, sizeof target - 1) > 0) {
+      fprintf(stderr, "chaos:   descriptor %d: %s\n", fd, target);
+    }
+  }
 }
+
+// Of its maps: the begin of its segments' names, up to the instance.
+void Supervisor::learn_instance() {
+  std::ifstream maps("/proc/" + std::to_string(pid_) + "/maps");
+  std::string begin = "gear." + std::to_string(getuid()) + ".";
+  for (std::string line; std::getline(maps, line);) {
+    size_t at = line.find("/dev/shm/" + begin);
+    if (at == std::string::npos) continue;
+    std::string name = line.substr(at + strlen("/dev/shm/"));
+    segment_prefix_ = name.substr(0, name.find('.', begin.size()) + 1);
+    return;
+  }
+}
+
+size_t Supervisor::segments() const { return test::count_entries("/dev/shm", segment_prefix_); }
 
 }  // namespace gear::chaos

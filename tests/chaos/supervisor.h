@@ -30,13 +30,17 @@ class Supervisor {
   uint64_t deaths() const { return deaths_; }  // not by us
   int64_t longest_down_ns() const { return longest_down_ns_; }
   size_t descriptors() const;
-  size_t segments() const;  // of this user in /dev/shm
+  void print_descriptors() const;
+  size_t segments() const;  // of this instance in /dev/shm
 
  private:
+  void learn_instance();
+
   Board* board_;
   std::string program_;
   std::string folder_;
   std::string socket_;
+  std::string segment_prefix_;
   pid_t pid_ = -1;
   Pause* down_ = nullptr;
   uint64_t kills_ = 0;

@@ -160,7 +160,9 @@ std::vector<gear_window> windows_of(Input& input) {
     window.length = input.byte() % 10;
     window.pad = input.byte() % 3;
     window.fill = input.byte() % 2;
-    window.compute = input.byte() % 6;
+    uint8_t compute = input.byte();
+    window.compute = compute % 4 == 0 ? compute / 4 % 6 : GEAR_COMPUTE_NONE;
+    if (input.byte() % 2 == 0) window.offset = std::max(window.offset, -6);
     window.steps = input.byte() % 5;
     window.burn_in = input.byte() % 3;
     window.discount = 0.5;

@@ -26,6 +26,9 @@ struct Client {
   Port* port;
   SubmissionProducer submissions;
   CompletionConsumer completions;
+  uint32_t lanes = 1;
+  uint64_t granted[3] = {};  // rows
+  uint64_t episode[3] = {};  // steps of the open one
   uint64_t rows[3] = {};
   uint64_t taken = 0;
   uint64_t released = 0;
@@ -61,6 +64,27 @@ std::shared_ptr<Table> table_of(uint8_t kind) {
   return test::make_table(request, columns);
 }
 
+// What a sound client would do: what it asks for, and what the table has, comes first.
+uint32_t possible(Client& client, layout::SubmissionRecord& record) {
+  const layout::TableHeader& table = client.port->table().header();
+  uint32_t lane = record.lane;
+  auto op = static_cast<SubmissionOp>(record.op);
+  bool has_episodes = table.episode_slots != 0;
+  if ((op == SubmissionOp::kNeedEpisode && !has_episodes) || (op == SubmissionOp::kEpisodeCells && !has_episodes) ||
+      (op == SubmissionOp::kVersion && table.versions_offset == 0) ||
+      (op == SubmissionOp::kPromptGroup && table.prompt_groups_max == 0) ||
+      (op == SubmissionOp::kItem && table.item_policy != GEAR_ITEMS_EXPLICIT)) {
+    op = SubmissionOp::kCommit;
+  }
+  if (op == SubmissionOp::kCommit && client.episode[lane] + record.count > 8) op = SubmissionOp::kEnd;
+  bool fits = client.rows[lane] + record.count + 1 <= client.granted[lane];
+  if ((op == SubmissionOp::kCommit || op == SubmissionOp::kEnd) && !fits) op = SubmissionOp::kNeedBlock;
+  if (op == SubmissionOp::kNeedBlock) client.granted[lane] += record.count * 4;
+  if (op == SubmissionOp::kCommit) client.episode[lane] += record.count;
+  if (op == SubmissionOp::kEnd) client.episode[lane] = 0;
+  return static_cast<uint32_t>(op);
+}
+
 // Half of the records are those of a sound client.
 layout::SubmissionRecord record_of(Input& input, Client& client) {
   layout::SubmissionRecord record{};
@@ -71,7 +95,8 @@ layout::SubmissionRecord record_of(Input& input, Client& client) {
   switch (client.port->kind()) {
     case layout::ChannelKind::kWriter: {
       record.op = kWriterOps[what % std::size(kWriterOps)];
-      record.lane = sound ? form / 4 % 3 : input.byte();
+      record.lane = sound ? form / 4 % client.lanes : input.byte();
+      if (sound) record.op = possible(client, record);
       record.value = sound ? form / 16.0 : input.real();
       record.flags = sound ? form % 2 + 1 + (form & 8) * 32u : static_cast<uint32_t>(input.number());
       uint64_t& rows = client.rows[record.lane % 3];
@@ -168,6 +193,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   MemoryOptions memory;
   uint8_t form = input.byte();
   add(conductor, clients, WriterPort::open(table, {2, {7, 8}, false}, 1, 1, 1, memory));
+  clients.front().lanes = 2;
   layout::SamplerOpenRequest sampler{};
   sampler.table_id = table->id();
   sampler.direct = form % 4 == 3;
