@@ -56,7 +56,7 @@ bool Supervisor::start() {
   pid_ = fork();
   if (pid_ == 0) {
     std::string log = folder_ + "/geard.log";
-    int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     dup2(fd, STDERR_FILENO);
     dup2(fd, STDOUT_FILENO);
     execl(program_.c_str(), program_.c_str(), "--socket", socket_.c_str(), "--memory", "posix", "--log-level", "warning",
@@ -67,7 +67,6 @@ bool Supervisor::start() {
     if (now_ns() - begin_ns > kStartNs || waitpid(pid_, nullptr, WNOHANG) == pid_) return false;
     usleep(1'000);
   }
-  if (segment_prefix_.empty()) learn_instance();
   if (down_ != nullptr) {
     int64_t now = now_ns();
     longest_down_ns_ = std::max(longest_down_ns_, now - down_->begin_ns.load());
@@ -131,6 +130,9 @@ void Supervisor::learn_instance() {
   }
 }
 
-size_t Supervisor::segments() const { return test::count_entries("/dev/shm", segment_prefix_); }
+size_t Supervisor::segments() {
+  for (int i = 0; segment_prefix_.empty() && i < 1'000; ++i, usleep(1'000)) learn_instance();
+  return test::count_entries("/dev/shm", segment_prefix_);
+}
 
 }  // namespace gear::chaos

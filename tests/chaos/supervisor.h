@@ -31,7 +31,7 @@ class Supervisor {
   int64_t longest_down_ns() const { return longest_down_ns_; }
   size_t descriptors() const;
   void print_descriptors() const;
-  size_t segments() const;  // of this instance in /dev/shm
+  size_t segments();  // of this instance in /dev/shm
 
  private:
   void learn_instance();

@@ -239,7 +239,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static Machine& machine = *new Machine;
   Input input(data, size);
   SmallMemory small;
-  Conductor conductor;
+  Conductor conductor(machine.instance->ledger());
   Requests requests(machine.options, *machine.instance, conductor, machine.maker);
   Session session;
   session.id = 1;

@@ -8,6 +8,7 @@
 #include "fuzz/small_table.h"
 #include "server/conductor.h"
 #include "server/items_port.h"
+#include "server/ledger.h"
 #include "server/sampler_port.h"
 #include "server/writer_port.h"
 
@@ -182,12 +183,17 @@ void add(Conductor& conductor, std::vector<Client>& clients, Opened opened) {
   clients.back().completions = CompletionConsumer(clients.back().header());
 }
 
+Ledger* new_ledger() {
+  return Ledger::create(1, 4, 16, GEAR_MEMORY_MEMFD).take().release();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   auto table = table_of(input.byte());
-  Conductor conductor;
+  static Ledger& ledger = *new_ledger();
+  Conductor conductor(ledger);
   conductor.add_table(table);
   std::vector<Client> clients;
   MemoryOptions memory;
