@@ -69,5 +69,6 @@ void bench_priorities(Report* report);
 void bench_resident(Report* report);
 void bench_attach(Report* report);
 void bench_stopped(Report* report);
+void bench_restart(Report* report);
 
 }  // namespace gear::bench

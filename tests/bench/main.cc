@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
                            {"append", bench_append},     {"leased", bench_leased},
                            {"writers", bench_writers},   {"priorities", bench_priorities},
                            {"resident", bench_resident}, {"attach", bench_attach},
-                           {"stopped", bench_stopped}};
+                           {"stopped", bench_stopped},
+                           {"restart", bench_restart}};
   if (argc > 1 && strcmp(argv[1], "--help") == 0) {
     printf("usage: gear_bench [NAME]\n\nRuns the benches whose name contains NAME, or all:\n");
     for (const Bench& bench : benches) printf("  %s\n", bench.name);
