@@ -62,6 +62,9 @@ int gear_sampler_get_stats(const gear_sampler* sampler, gear_sampler_stats* stat
 int gear_sampler_close(gear_sampler* sampler) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(sampler)));
+    // As in gear_writer_close.
+    Call call(&behind(sampler)->table().client());
+    GEAR_TRY(call.status());
     GEAR_TRY(end_calls_on(*behind(sampler)));
     Sampler* closing = behind(sampler);
     Status status = closing->close();

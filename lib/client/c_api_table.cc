@@ -113,6 +113,9 @@ int gear_table_attach(gear_client* client, const char* handle, gear_table** tabl
 int gear_table_detach(gear_table* table) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(table)));
+    // As in gear_writer_close.
+    Call call(&behind(table)->client());
+    GEAR_TRY(call.status());
     GEAR_TRY(behind(table)->end_calls());
     behind(table)->client().forget(behind(table));
     return {};

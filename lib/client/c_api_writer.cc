@@ -156,6 +156,9 @@ int gear_writer_flush(gear_writer* writer, int64_t timeout_ns, uint64_t* waiting
 int gear_writer_close(gear_writer* writer) {
   return guarded([&]() -> Status {
     GEAR_TRY(check_handle(behind(writer)));
+    // A call on the client, so that who closes that waits for this.
+    Call call(&behind(writer)->table().client());
+    GEAR_TRY(call.status());
     GEAR_TRY(end_calls_on(*behind(writer)));
     Writer* closing = behind(writer);
     Status status = closing->close();

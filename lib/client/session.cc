@@ -20,6 +20,7 @@ namespace {
 
 // Long enough for any server that lives; a goodbye that is lost costs the server nothing but a
 // warning.
+constexpr int64_t kReturnToLeaveNs = 300'000'000;
 constexpr int64_t kGoodbyeTimeoutNs = 1'000'000'000;
 // Between looks at whether the client is being closed.
 constexpr int64_t kReplySliceNs = 50'000'000;
@@ -88,8 +89,19 @@ Session::Session(Descriptor socket, const std::string& client_name, int64_t requ
       request_timeout_ns_(request_timeout_ns),
       comeback_(std::move(comeback)) {}
 
+// Nobody else is in a call. A server that is away is waited for a little: the next one keeps what a client has that did not
+// say goodbye until its process ends.
 Session::~Session() {
-  if (link() == Link::kWhole) say_goodbye();
+  calls_end_.store(false, std::memory_order_relaxed);
+  for (int tries = 0; tries < 2; ++tries) {
+    if (link() == Link::kAway) {
+      Lock lock(mutex_);
+      static_cast<void>(await_whole(lock, deadline_after(kReturnToLeaveNs)));
+    }
+    if (link() != Link::kWhole) return;
+    say_goodbye();
+    if (link() == Link::kWhole) return;
+  }
 }
 
 Result<std::unique_ptr<Session>> Session::open(Descriptor socket, const std::string& client_name,

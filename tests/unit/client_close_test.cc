@@ -187,6 +187,38 @@ TEST_F(CloseDuringACall, MeetsThreadsThatNeverPause) {
   }
 }
 
+// Handles that end in one thread while another ends the client with all of them: whoever comes first.
+TEST_F(CloseDuringACall, OfTheClientWaitsForClosesOfItsHandles) {
+  for (int round = 0; round < 40; ++round) {
+    gear_client* client = nullptr;
+    ASSERT_EQ(gear_connect("embedded:ends", nullptr, &client), GEAR_OK);
+    std::swap(client, client_);
+    gear_table* table = make_table("ends", 0);
+    gear_table* other = make_table("other", 0);
+    std::swap(client, client_);
+    gear_writer* writer = nullptr;
+    gear_sampler* sampler = nullptr;
+    ASSERT_EQ(gear_writer_open(table, nullptr, &writer), GEAR_OK);
+    ASSERT_EQ(gear_sampler_open(table, nullptr, &sampler), GEAR_OK);
+    std::atomic<int> running{0};
+    auto once = [&running](std::function<int()> end) {
+      return std::thread([&running, end] {
+        ++running;
+        while (running < 4) std::this_thread::yield();
+        int status = end();
+        EXPECT_TRUE(status == GEAR_OK || status == GEAR_ECLOSED || status == GEAR_EINVAL) << gear_last_error();
+      });
+    };
+    std::thread threads[] = {once([&] { return gear_writer_close(writer); }),
+                             once([&] { return gear_sampler_close(sampler); }),
+                             once([&] { return gear_table_detach(other); })};
+    ++running;
+    while (running < 4) std::this_thread::yield();
+    EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
+    for (auto& thread : threads) thread.join();
+  }
+}
+
 TEST_F(CloseDuringACall, IsRefusedWithinACallback) {
   gear_connect_options options = GEAR_CONNECT_OPTIONS_INIT;
   options.request_timeout_ns = 20'000'000;

@@ -375,5 +375,20 @@ TEST_F(ComebackOfTheServer, IsNotWaitedForByCallsOfAClientThatIsClosed) {
   EXPECT_EQ(status.code(), GEAR_ECLOSED);
 }
 
+// What the client has would stay its own in the next server until the process ends.
+TEST_F(ComebackOfTheServer, IsWaitedForALittleToSayGoodbye) {
+  connect();
+  die();
+  play([this] {
+    while (attempts_ < 2) std::this_thread::yield();
+    start_next();
+    expect_return();
+    peer_->welcome(last_hello_);
+    EXPECT_EQ(peer_->receive().op, static_cast<uint16_t>(ControlOp::kGoodbye));
+  });
+  session_.reset();
+  script_.join();
+}
+
 }  // namespace
 }  // namespace gear::client
