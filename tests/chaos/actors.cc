@@ -1,60 +1,21 @@
 #include "chaos/actors.h"
 
-#include <unistd.h>
+#include <cstring>
 
-#include <cstdio>
-
-#include "base/clock.h"
-#include "chaos/rows.h"
+#include "chaos/calls.h"
+#include "chaos/tales.h"
 
 namespace gear::chaos {
 namespace {
 
-constexpr int64_t kCallNs = 1'000'000'000;
 constexpr int64_t kWaitNs = 50'000'000;
-constexpr int64_t kBlockedNs = 200'000'000;
 constexpr int64_t kStillNs = 30'000'000;
 constexpr uint32_t kHoldUs = 5'000;
 constexpr uint32_t kRowsAFlush = 16;
 constexpr uint32_t kBatch = 32;
 constexpr const char* kGroup = "chaos";
 
-// geard is being started again, or was a moment ago: what every client of a server that may die must expect.
-bool server_away(int status) {
-  return status == GEAR_EDISCONNECTED || status == GEAR_ENOSERVER || status == GEAR_ESTALESOCKET ||
-         status == GEAR_ETIMEDOUT;
-}
-
-void complain(const Place& place, const char* what, int status) {
-  ++place.board->errors;
-  fprintf(stderr, "chaos: process %d: %s: %s: %s\n", getpid(), what, gear_status_string(status), gear_last_error());
-}
-
-// A survivor's call: how long it took is held against the rule that nobody's death blocks it.
-class Timed {
- public:
-  Timed(const Place& place, bool survivor) : board_(*place.board), survivor_(survivor), begin_ns_(now_ns()) {}
-  ~Timed() {
-    if (!survivor_) return;
-    int64_t end_ns = now_ns();
-    int64_t took_ns = end_ns - begin_ns_;
-    if (took_ns > kBlockedNs && board_.paused_in(begin_ns_, end_ns)) {
-      ++board_.excused;
-      return;
-    }
-    if (took_ns > kBlockedNs) ++board_.blocked;
-    int64_t longest = board_.longest_call_ns.load();
-    while (took_ns > longest && !board_.longest_call_ns.compare_exchange_weak(longest, took_ns)) {
-    }
-  }
-
- private:
-  Board& board_;
-  bool survivor_;
-  int64_t begin_ns_;
-};
-
-// A client with the two tables open; tries again while the server is away.
+// A client with the tables open; tries again while the server is away.
 class Client {
  public:
   explicit Client(const Place& place) : place_(place) {}
@@ -79,6 +40,7 @@ class Client {
   gear_client* client() const { return client_; }
   gear_table* log() const { return log_; }
   gear_table* work() const { return work_; }
+  gear_table* tales() const { return tales_; }
 
  private:
   int try_open() {
@@ -90,29 +52,19 @@ class Client {
       int status = gear_table_open(client_, "log", &log_);
       if (status != GEAR_OK) return status;
     }
-    return work_ != nullptr ? GEAR_OK : gear_table_open(client_, "work", &work_);
+    if (work_ == nullptr) {
+      int status = gear_table_open(client_, "work", &work_);
+      if (status != GEAR_OK) return status;
+    }
+    return tales_ != nullptr ? GEAR_OK : gear_table_open(client_, "tales", &tales_);
   }
 
   const Place& place_;
   gear_client* client_ = nullptr;
   gear_table* log_ = nullptr;
   gear_table* work_ = nullptr;
+  gear_table* tales_ = nullptr;
 };
-
-// Opens with `make` until it succeeds, the round ends, or it fails for a reason of its own.
-template <typename Make>
-bool open_one(const Place& place, const char* what, Make make) {
-  while (place.board->stop == 0) {
-    int status = make();
-    if (status == GEAR_OK) return true;
-    if (!server_away(status)) {
-      complain(place, what, status);
-      return false;
-    }
-    usleep(2'000);
-  }
-  return false;
-}
 
 // An append that failed had no effect, so it is made again.
 bool append(const Place& place, gear_writer* writer, const Row& row, bool survivor) {
@@ -131,31 +83,6 @@ bool flush(const Place& place, gear_writer* writer, bool survivor) {
     Timed timed(place, survivor);
     return gear_writer_flush(writer, kCallNs, nullptr);
   });
-}
-
-struct Cells {
-  const uint64_t* id;
-  const uint64_t* seq;
-  const uint64_t* data;
-  explicit Cells(const gear_batch* batch) {
-    const uint64_t** const all[] = {&id, &seq, &data};
-    for (uint32_t i = 0; i < 3; ++i) {
-      gear_tensor tensor{};
-      gear_batch_tensor(batch, i, &tensor);
-      *all[i] = static_cast<const uint64_t*>(tensor.data);
-    }
-  }
-};
-
-// True when the row is what one writer committed.
-bool check_row(const Place& place, const Cells& cells, uint32_t row) {
-  ++place.board->rows_checked;
-  bool known = cells.id[row] < kWriterIds && cells.seq[row] < kSeqs;
-  if (known && whole(cells.id[row], cells.seq[row], cells.data + size_t{row} * kWords)) return true;
-  ++place.board->torn;
-  fprintf(stderr, "chaos: torn row: writer %llu, row %llu\n", static_cast<unsigned long long>(cells.id[row]),
-          static_cast<unsigned long long>(cells.seq[row]));
-  return false;
 }
 
 // Before the batch is acknowledged.
@@ -239,7 +166,9 @@ int create_tables(const Place& place) {
     gear_sampler* sampler = nullptr;  // makes the group, which then is there from the first item on
     if (strcmp(name, "work") == 0 && open_consumer(table, &sampler) != GEAR_OK) return 1;
   }
-  return gear_close(client) == GEAR_OK ? 0 : 1;
+  int status = create_tales(client);
+  if (status != GEAR_OK) complain(place, "create", status);
+  return status == GEAR_OK && gear_close(client) == GEAR_OK ? 0 : 1;
 }
 
 int run_writer(const Place& place, uint32_t id, bool survivor) {
@@ -247,7 +176,9 @@ int run_writer(const Place& place, uint32_t id, bool survivor) {
   Client client(place);
   gear_writer* log = nullptr;
   gear_writer* work = nullptr;
-  if (!client.open() || !open_one(place, "open writer", [&] { return gear_writer_open(client.log(), nullptr, &log); }) ||
+  Teller teller(place, id, survivor);
+  if (!client.open() || !teller.open(client.tales()) ||
+      !open_one(place, "open writer", [&] { return gear_writer_open(client.log(), nullptr, &log); }) ||
       !open_one(place, "open writer", [&] { return gear_writer_open(client.work(), nullptr, &work); })) {
     return board.stop != 0 ? 0 : 1;
   }
@@ -255,11 +186,12 @@ int run_writer(const Place& place, uint32_t id, bool survivor) {
   for (uint64_t seq = 0; seq < kSeqs && board.stop == 0 && board.rows < kRowsARound;) {
     for (uint32_t i = 0; i < kRowsAFlush; ++i, ++seq, ++board.rows) {
       fill(&row, id, seq);
-      if (!append(place, log, row, survivor) || !append(place, work, row, survivor)) return 1;
+      if (!append(place, log, row, survivor) || !append(place, work, row, survivor)) return board.stop != 0 ? 0 : 1;
     }
-    if (!flush(place, log, survivor) || !flush(place, work, survivor)) return 1;
+    if (!flush(place, log, survivor) || !flush(place, work, survivor)) return board.stop != 0 ? 0 : 1;
     board.acked[id] = seq;
     board.steps_acknowledged += kRowsAFlush;
+    if (!teller.tell()) return board.stop != 0 ? 0 : 1;
     usleep(4'000);
   }
   return 0;
@@ -340,6 +272,7 @@ struct Audit {
   gear_client* client = nullptr;
   gear_table* log = nullptr;
   gear_table* work = nullptr;
+  gear_table* tales = nullptr;
 
   void leak(const char* what, uint64_t got, uint64_t wanted) {
     ++place.board->leaked;
@@ -449,17 +382,20 @@ int run_audit(const Place& place) {
   Audit audit{place};
   if (gear_connect(place.endpoint.c_str(), nullptr, &audit.client) != GEAR_OK ||
       gear_table_open(audit.client, "log", &audit.log) != GEAR_OK ||
-      gear_table_open(audit.client, "work", &audit.work) != GEAR_OK) {
+      gear_table_open(audit.client, "work", &audit.work) != GEAR_OK ||
+      gear_table_open(audit.client, "tales", &audit.tales) != GEAR_OK) {
     complain(place, "audit", GEAR_ENOSERVER);
     return 1;
   }
-  if (audit.await_no_lanes(audit.log) && audit.await_no_lanes(audit.work)) {
+  if (audit.await_no_lanes(audit.log) && audit.await_no_lanes(audit.work) && audit.await_no_lanes(audit.tales)) {
     audit.read_log(seen);
     audit.drain_work();
     audit.compare(seen);
+    audit_tales(place, audit.tales);
   }
   audit.give_back(audit.log, "log");
   audit.give_back(audit.work, "work");
+  audit.give_back(audit.tales, "tales");
   return gear_close(audit.client) == GEAR_OK ? 0 : 1;
 }
 

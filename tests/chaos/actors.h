@@ -14,10 +14,11 @@ struct Place {
   std::string endpoint;
 };
 
-// "log": items drawn directly, nothing consumes them; "work": a consumer group takes them. Both keep all rows of a round.
+// "log": items drawn directly, nothing consumes them; "work": a consumer group takes them; "tales": tales.h. All keep all rows
+// of a round.
 int create_tables(const Place& place);
 
-// Appends rows (id, 0), (id, 1), ... to both tables, and notes what flush acknowledged.
+// Appends rows (id, 0), (id, 1), ... to log and work, and tells tales, and notes what flush acknowledged.
 int run_writer(const Place& place, uint32_t id, bool survivor);
 // Draws directly, and recomputes every cell.
 int run_reader(const Place& place, bool survivor);

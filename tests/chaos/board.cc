@@ -20,6 +20,7 @@ void Board::begin_round() {
   stop = 0;
   rows = 0;
   for (auto& count : acked) count = 0;
+  for (auto& count : tales_acked) count = 0;
   for (auto& count : delivered) count = 0;
   for (auto& flag : acknowledged) flag = 0;
 }

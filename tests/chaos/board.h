@@ -35,6 +35,7 @@ struct Board {
 
   // What was done.
   std::atomic<uint64_t> steps_acknowledged;
+  std::atomic<uint64_t> tales;  // episodes, likewise
   std::atomic<uint64_t> rows_checked;
   std::atomic<uint64_t> delivered_rows;
   std::atomic<uint64_t> redelivered_rows;
@@ -48,6 +49,7 @@ struct Board {
 
   // By writer id and row of this round.
   std::atomic<uint64_t> acked[kWriterIds];  // rows below were acknowledged by flush
+  std::atomic<uint64_t> tales_acked[kWriterIds];
   std::atomic<uint8_t> delivered[kWriterIds * kSeqs];
   std::atomic<uint8_t> acknowledged[kWriterIds * kSeqs];
 

@@ -202,7 +202,9 @@ void Run::finish(const std::vector<pid_t>& survivors) {
   for (Actor& actor : victims_) hit(actor);
   board_->stop = 1;
   for (pid_t pid : survivors) {
-    if (!succeeds(pid, 10'000'000'000)) ++stuck_;
+    if (succeeds(pid, 10'000'000'000)) continue;
+    ++stuck_;
+    fprintf(stderr, "chaos: survivor %d did not end well\n", pid);
   }
   succeeds(bystander_, 1'000'000'000);
   Place place = place_;
@@ -255,6 +257,7 @@ void Run::table() const {
                         {"kills of geard", supervisor_.kills(), false},
                         {"stops of clients", stops_, false},
                         {"steps acknowledged", board.steps_acknowledged, false},
+                        {"episodes acknowledged, each with an item", board.tales, false},
                         {"rows checked, cell by cell", board.rows_checked, false},
                         {"rows delivered to the group", board.delivered_rows, false},
                         {"of them delivered again", board.redelivered_rows, false},
