@@ -15,11 +15,15 @@ namespace {
 
 std::shared_ptr<Client> connect(const std::optional<std::string>& endpoint,
                                 const std::optional<std::string>& name, double connect_timeout,
-                                double request_timeout) {
+                                double request_timeout, std::optional<double> reconnect_timeout) {
   gear_connect_options options = GEAR_CONNECT_OPTIONS_INIT;
   options.name = name ? name->c_str() : nullptr;
   options.connect_timeout_ns = to_nanoseconds(connect_timeout);
   options.request_timeout_ns = to_nanoseconds(request_timeout);
+  if (reconnect_timeout) {
+    options.reconnect_timeout_ns =
+        *reconnect_timeout > 0 ? to_nanoseconds(*reconnect_timeout) : GEAR_RECONNECT_NEVER;
+  }
   gear_client* raw = nullptr;
   int status;
   {
@@ -101,7 +105,8 @@ int Client::finish() {
 
 void bind_client(nb::module_& module) {
   module.def("connect", &connect, nb::arg("endpoint").none(), nb::arg("name").none(),
-             nb::arg("connect_timeout"), nb::arg("request_timeout"));
+             nb::arg("connect_timeout"), nb::arg("request_timeout"),
+             nb::arg("reconnect_timeout").none());
   nb::class_<Client>(module, "Client")
       .def("close", &Client::close)
       .def_prop_ro("closed", &Client::closed)

@@ -76,6 +76,7 @@ bool set_option(gear_table_options& options, const std::string& name, nb::handle
   GEAR_OPTION(half_life)
   GEAR_OPTION(table_weights)
   GEAR_OPTION(capacity_bytes)
+  GEAR_OPTION(mode)
 #undef GEAR_OPTION
   return false;
 }

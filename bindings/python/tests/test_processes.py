@@ -196,3 +196,36 @@ def test_embedded_server_is_shared_by_name():
         assert second.tables() == ["t"]
     with gear.connect("embedded:shared") as third:
         assert third.tables() == []
+
+
+def test_killed_daemon_that_is_started_again_goes_on_where_it_was(tmp_path):
+    """Table, writer, sampler and handle stay; steps that were flushed are there."""
+    program = os.path.join(os.environ.get("GEAR_BUILD_DIR", "build/release"), "geard")
+    if not os.access(program, os.X_OK):
+        pytest.skip("geard is not built")
+    path = str(tmp_path / "geard.sock")
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([program, "--socket", path, "--log-level", "error"])
+
+    server = start()
+    try:
+        wait_until(lambda: os.path.exists(path))
+        with gear.connect("unix:" + path, reconnect_timeout=30) as client:
+            table = client.create_table("t", {"n": "int64"}, 100, mode=0o600)
+            writer = table.writer()
+            for n in range(10):
+                writer.append(0, n=n)
+            writer.flush()
+            server.kill()
+            server.wait()
+            with table.sampler(10, mode="direct").sample(10) as batch:
+                assert set(batch["n"].ravel()) <= set(range(10))
+            writer.append(0, n=10)  # waits in the ring
+            server = start()
+            writer.flush()
+            assert table.stats().steps == 11
+            assert client.open_table("t").stats().items == 11
+    finally:
+        server.terminate()
+        server.wait()

@@ -48,6 +48,7 @@ def connect(
     *,
     connect_timeout: float = 5.0,
     request_timeout: float = TIMEOUT,
+    reconnect_timeout: float | None = None,
 ) -> Client:
     """Connects to a server. Blocks up to `connect_timeout` seconds.
 
@@ -56,11 +57,13 @@ def connect(
         name it here) or "handle:..." (the server that made this table handle).
     name: shown by `gearctl status`; default the program's.
     request_timeout: seconds, the bound of calls without a timeout of their own.
+    reconnect_timeout: seconds that the client goes on looking for a geard that was killed and is
+        started again (default 60); 0: it does not.
 
     A client may be used by several threads. It is not to be used after fork(): connect again there.
     Errors: NoServer, NotPermitted, VersionMismatch, ResourceError, TimedOut, InvalidArgument.
     """
-    return Client(_gear.connect(endpoint, name, connect_timeout, request_timeout))
+    return Client(_gear.connect(endpoint, name, connect_timeout, request_timeout, reconnect_timeout))
 
 
 class Client:
@@ -112,6 +115,7 @@ class Client:
         half_life: float = 0.0,
         table_weights: bool = False,
         capacity_bytes: int = 0,
+        mode: int = 0,
     ) -> Table:
         """Creates a table and opens it; a number left at 0 takes its default.
 
@@ -134,6 +138,7 @@ class Client:
         lease_timeout: seconds a leased batch may be held (default 60).
         table_weights: keeps what samplers with normalise="table" need.
         capacity_bytes: of the items' steps together; the remover makes room beyond.
+        mode: permission bits as of a file, for a geard with `--access any`; default 0o600.
 
         Memory is allocated before the call returns: shortage is NoSpace here, never a fault later.
         Blocks up to the client's request_timeout. Errors: InvalidArgument, Exists, NoSpace,
@@ -168,6 +173,7 @@ class Client:
             "half_life": half_life,
             "table_weights": int(table_weights),
             "capacity_bytes": capacity_bytes,
+            "mode": mode,
         }
         packed = limiter.packed() if limiter else None
         return Table(
