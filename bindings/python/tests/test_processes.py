@@ -217,9 +217,10 @@ def test_killed_daemon_that_is_started_again_goes_on_where_it_was(tmp_path):
             for n in range(10):
                 writer.append(0, n=n)
             writer.flush()
+            sampler = table.sampler(10, mode="direct")
             server.kill()
             server.wait()
-            with table.sampler(10, mode="direct").sample(10) as batch:
+            with sampler.sample(10) as batch:
                 assert set(batch["n"].ravel()) <= set(range(10))
             writer.append(0, n=10)  # waits in the ring
             server = start()
