@@ -48,6 +48,8 @@ constexpr int kAcceptsAtOnce = 32;
 // Of replies that a client has not read. Each holds a buffer, and descriptors that count against this user's limit of those
 // under way; a client of ours has one request at a time, and late answers to the few that it gave up.
 constexpr uint32_t kUnreadRepliesMost = 32;
+// Connections that have said no hello.
+constexpr uint64_t kMuteMost = 256;
 
 // A hello of a client that was here before, whole: with the channels it has.
 bool returns(const layout::ControlHeader& header, const char* body) {
@@ -117,6 +119,7 @@ class ServerLoop final : public Server {
   void accept_clients(int listener);
   void accept_client(Session session);
   Status check_peer(const Session& session) const;
+  Status check_place(const Session& session) const;
   void close_the_silent(int64_t now);
   void admit_client(Session session);
   void look_for_the_dead(int64_t now);
@@ -302,10 +305,26 @@ Status ServerLoop::check_peer(const Session& session) const {
     return error(GEAR_EPERM, "connect: not permitted to user %u: the server is user %u's alone; start geard with --access any to let others in",
                  who.uid, geteuid());
   }
-  if (sessions_.size() >= options_.clients_max) {
+  // Places among the clients are counted at hello, for who returns has its place already; those who have said nothing yet
+  // are few, and few of each user.
+  auto mute = [](const auto& one) { return one.second.socket.valid() && !one.second.greeted; };
+  auto of_user = [&](const auto& one) { return mute(one) && one.second.peer.uid == who.uid; };
+  auto all = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), mute));
+  auto own = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), of_user));
+  const uint64_t most = is_privileged(who) ? 2 * kMuteMost : kMuteMost;
+  if (all < most && own < most / 2) return {};
+  return error(GEAR_ELIMIT, "%llu connections, %llu of user %u, have not greeted yet, which is the most; try again",
+               static_cast<unsigned long long>(all), static_cast<unsigned long long>(own), who.uid);
+}
+
+// A new one; those who return count already.
+Status ServerLoop::check_place(const Session& session) const {
+  const Peer& who = session.peer;
+  auto greeted = [](const auto& one) { return one.second.greeted; };
+  auto same_user = [&](const auto& one) { return greeted(one) && one.second.peer.uid == who.uid; };
+  if (static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), greeted)) >= options_.clients_max) {
     return error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max", options_.clients_max);
   }
-  auto same_user = [&who](const auto& one) { return one.second.peer.uid == who.uid; };
   auto clients = std::count_if(sessions_.begin(), sessions_.end(), same_user);
   return requests_.quotas.check_client(who, static_cast<uint64_t>(clients));
 }
@@ -412,7 +431,10 @@ void ServerLoop::serve_request(Session& session) {
     asks = resume(session, header, &refused);
     if (!refused.ok()) return reply_to(session, header.op, header.request_id, Reply::failed(refused));
   }
-  Reply reply = requests_.answer(*asks, header, body_.data());
+  bool enters = !asks->greeted && header.op == static_cast<uint16_t>(layout::ControlOp::kHello);
+  Status room = enters ? check_place(*asks) : Status();
+  if (!room.ok()) complaints_.say("refused a client: " + room.text());
+  Reply reply = room.ok() ? requests_.answer(*asks, header, body_.data()) : Reply::failed(room);
   if (reply.later) return;
   reply_to(*asks, header.op, header.request_id, reply);
 }

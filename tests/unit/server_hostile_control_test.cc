@@ -228,6 +228,40 @@ TEST_F(HostileControl, ClosesConnectionsThatSayNoHelloAndServesOthersThen) {
   EXPECT_NE(server_->log().find("said no hello in time"), std::string::npos);
 }
 
+// A client that returns has its place already: the limit is of those who are new.
+TEST_F(HostileControl, LetsAClientReturnToAFullServer) {
+  start([](ServerOptions* options) { options->clients_max = 3; });
+  EXPECT_EQ(beside([&]() -> std::string {
+    RawClient first(endpoint()), second(endpoint());
+    RawReply hello = first.hello();
+    if (hello.status != GEAR_OK || second.hello().status != GEAR_OK) return "no place for three";
+    if (first.open_writer(first.open_table("t")).id == 0) return "no channel";
+    first.disconnect();
+    RawReply third = RawClient(endpoint()).hello();
+    if (third.status != GEAR_ELIMIT) return "one too many: " + std::to_string(third.status) + third.text;
+    auto was = hello.as<layout::HelloReply>();
+    RawReply back = RawClient(endpoint()).hello("raw", was.session, was.token);
+    return back.status == GEAR_OK ? "" : "could not return: " + back.text;
+  }), "");
+}
+
+TEST_F(HostileControl, BoundsTheConnectionsThatHaveNotGreeted) {
+  start([](ServerOptions* options) { options->hello_timeout_ns = 500'000'000; });
+  EXPECT_EQ(beside([&]() -> std::string {
+    std::vector<std::unique_ptr<RawClient>> silent;
+    for (int i = 0; i < 256; ++i) silent.push_back(std::make_unique<RawClient>(endpoint()));
+    RawReply late = RawClient(endpoint()).hello();
+    if (late.status != GEAR_ELIMIT || late.text.find("have not greeted") == std::string::npos) {
+      return "one too many: " + std::to_string(late.status) + late.text;
+    }
+    silent.clear();
+    for (int64_t deadline = deadline_after(kPatienceNs); left_until(deadline) > 0; usleep(2000)) {
+      if (RawClient(endpoint()).hello().status == GEAR_OK) return {};
+    }
+    return "no place after they went";
+  }), "");
+}
+
 TEST_F(HostileControl, KeepsNothingOfConnectionsThatComeAndGo) {
   start();
   EXPECT_EQ(beside([&]() -> std::string {

@@ -143,6 +143,23 @@ TEST_F(ServerQuotas, BoundTheClientsOfAUser) {
   }), "");
 }
 
+TEST_F(ServerQuotas, LetAClientReturnWhoseUserIsAtItsLimit) {
+  ServerProcess server([](ServerOptions* options) {
+    options->access = ConnectAccess::kAny;
+    options->user_quotas.clients_max = 1;
+  });
+  EXPECT_EQ(as_user(kFirst, [&]() -> std::string {
+    RawClient raw(server.endpoint());
+    RawReply hello = raw.hello();
+    if (hello.status != GEAR_OK) return hello.text;
+    layout::HelloReply was = hello.as<layout::HelloReply>();
+    RawReply other = RawClient(server.endpoint()).hello();
+    if (other.status != GEAR_ELIMIT) return "no limit: " + other.text;
+    RawReply back = RawClient(server.endpoint()).hello("raw", was.session, was.token);
+    return back.status == GEAR_OK ? "" : "could not return: " + back.text;
+  }), "");
+}
+
 TEST_F(ServerQuotas, BoundTheLanesOfAUser) {
   EXPECT_EQ(as_three([](UserQuotas* quotas) { quotas->lanes_max = 10; },
                      [](gear_client*, gear_table* table, bool limited) -> std::string {
