@@ -78,10 +78,6 @@ class ServerLoop final : public Server {
         conductor_(instance_->ledger()),
         requests_(options_, *instance_, conductor_, maker_) {
     requests_.facts.event_loop = loop_->name();
-    requests_.quotas.uid_of = [this](uint64_t session) {
-      auto found = sessions_.find(session);
-      return found == sessions_.end() ? Quotas::kNobody : found->second.peer.uid;
-    };
     requests_.bury_the_dead = [this](uint64_t but) { end_dead_sessions(true, but); };
   }
 
@@ -168,8 +164,8 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   uint32_t polls = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     size_t done = conductor_.poll();
-    while (uint64_t offender = conductor_.next_offender()) {
-      expel(offender, "broke the ring protocol");
+    for (auto one = conductor_.next_offender(); one.session != 0; one = conductor_.next_offender()) {
+      expel(one.session, one.deed);
     }
     if (++polls >= kPollsPerLook) {
       polls = 0;
