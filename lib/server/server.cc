@@ -308,7 +308,7 @@ Status ServerLoop::check_peer(const Session& session) const {
   auto all = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), mute));
   auto own = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), of_user));
   const uint64_t most = is_privileged(who) ? 2 * kMuteMost : kMuteMost;
-  if (all < most && own < most / 2) return {};
+  if ((all < most && own < most / 2) || who.pid == getpid()) return {};
   return error(GEAR_ELIMIT, "%llu connections, %llu of user %u, have not greeted yet, which is the most; try again",
                static_cast<unsigned long long>(all), static_cast<unsigned long long>(own), who.uid);
 }
@@ -316,7 +316,10 @@ Status ServerLoop::check_peer(const Session& session) const {
 // A new one; those who return count already.
 Status ServerLoop::check_place(const Session& session) const {
   const Peer& who = session.peer;
-  auto greeted = [](const auto& one) { return one.second.greeted; };
+  // The server's own process asks for the tables of its configuration, at its start, when all places may be taken.
+  const pid_t own = getpid();
+  if (who.pid == own) return {};
+  auto greeted = [own](const auto& one) { return one.second.greeted && one.second.peer.pid != own; };
   auto same_user = [&](const auto& one) { return greeted(one) && one.second.peer.uid == who.uid; };
   if (static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), greeted)) >= options_.clients_max) {
     return error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max", options_.clients_max);

@@ -126,7 +126,7 @@ TEST_F(HostileControl, EndsNamesThatDoNotEnd) {
     memset(&hello, 'N', sizeof hello);
     hello.layout_version = layout::kLayoutVersion;
     hello.fingerprint = layout::kLayoutFingerprint;
-    hello.session = 0;
+    hello.session = hello.channels = 0;
     if (raw.ask(ControlOp::kHello, hello).status != GEAR_OK) return "no hello";
     layout::TableNameRequest name{};
     memset(&name, 'N', sizeof name);
