@@ -246,20 +246,20 @@ TEST_F(HostileControl, LetsAClientReturnToAFullServer) {
 }
 
 TEST_F(HostileControl, BoundsTheConnectionsThatHaveNotGreeted) {
-  start([](ServerOptions* options) { options->hello_timeout_ns = 500'000'000; });
+  start([](ServerOptions* options) { options->hello_timeout_ns = kPatienceNs; });
   EXPECT_EQ(beside([&]() -> std::string {
     std::vector<std::unique_ptr<RawClient>> silent;
     for (int i = 0; i < 256; ++i) silent.push_back(std::make_unique<RawClient>(endpoint()));
+    // The answer is lost where the connection is closed before the hello is read.
     RawReply late = RawClient(endpoint()).hello();
-    if (late.status != GEAR_ELIMIT || late.text.find("have not greeted") == std::string::npos) {
-      return "one too many: " + std::to_string(late.status) + late.text;
-    }
+    if (late.status != GEAR_ELIMIT && late.status != GEAR_EDISCONNECTED) return "one too many: " + late.text;
     silent.clear();
     for (int64_t deadline = deadline_after(kPatienceNs); left_until(deadline) > 0; usleep(2000)) {
       if (RawClient(endpoint()).hello().status == GEAR_OK) return {};
     }
     return "no place after they went";
   }), "");
+  EXPECT_NE(server_->log().find("have not greeted"), std::string::npos) << server_->log();
 }
 
 TEST_F(HostileControl, KeepsNothingOfConnectionsThatComeAndGo) {
