@@ -672,7 +672,8 @@ typedef struct gear_sampler_options {
   uint32_t struct_size;
   uint32_t mode;            /* gear_sample_mode */
   uint32_t batch_rows_max;  /* largest n of gear_sample; default 256 */
-  uint32_t batches_max;     /* batches held at one time; default 4 */
+  uint32_t batches_max;     /* batches held at one time; default 4. Leased: batches_max * batch_rows_max + prefetch
+                               is at most 65536; direct: batches_max * batch_rows_max at most 1048576 */
   const gear_window *windows; /* none: every column, offset 0, length 1 for step items, else 0 */
   uint32_t window_count;
   uint32_t anchor;          /* gear_anchor */

@@ -11,6 +11,7 @@
 #include "geard/options.h"
 #include "geard/socket_path.h"
 #include "geard/startup.h"
+#include "shm/cut_short.h"
 
 namespace gear::daemon {
 namespace {
@@ -31,6 +32,7 @@ void catch_stop_signals() {
   action.sa_handler = on_stop_signal;
   for (int signal : kStopSignals) sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  survive_cuts();
 }
 
 // Threads started while one of these lives leave the stop signals to the main thread.

@@ -47,6 +47,8 @@ struct ChannelRecord {
   uint32_t completion_slots;
   uint32_t lanes;             // writer
   uint32_t closing;           // 1: what is in the ring is still admitted, then it goes
+  uint32_t uid;               // whose quotas it counts in, also when its session has ended
+  uint32_t reserved;
   uint64_t applied;           // records [.., applied) had their effect; written after each one's, so the one at `applied` may
                               // be applied in part, and IntentRecord says how far
   uint64_t steps_admitted;    // writer
@@ -54,13 +56,15 @@ struct ChannelRecord {
   uint32_t answered;          // items: low bits of the position behind the latest kAnswer; written before `applied`
   SamplerOpenRequest sampler; // sampler: as checked
   // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
-  // Writer: what its record adds to, as it was before: steps_admitted, records_refused, or the lane's word of wants.
+  // Writer: what its record adds to, as it was before: steps_admitted; or records_refused, and then note_position has kNoteRefused
+  // too, for a record that waited and was admitted in part may be refused in the end.
   // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
   uint64_t note_position;
   uint64_t note;
 };
 static_assert(sizeof(ChannelRecord) % 8 == 0);
 inline constexpr uint64_t kNoPosition = ~uint64_t{0};
+inline constexpr uint64_t kNoteRefused = uint64_t{1} << 63;
 
 enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
 

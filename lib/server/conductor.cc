@@ -18,7 +18,7 @@ size_t Conductor::poll() {
     size_t worked = port.work();
     done += worked;
     if (worked > 0 && port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
-    if (worked > 0 && port.broken()) offenders_.push_back(port.session());
+    if (worked > 0 && port.broken()) accuse(port);
     if (port.finished()) {
       retire(i);
       ++done;
@@ -32,7 +32,7 @@ size_t Conductor::poll() {
 void Conductor::drain() {
   for (const auto& port : ports_) {
     port->drain();
-    if (port->broken()) offenders_.push_back(port->session());
+    if (port->broken()) accuse(*port);
   }
 }
 
@@ -42,7 +42,7 @@ void Conductor::tick(int64_t now_ns) {
   for (const auto& port : ports_) {
     bool sound = !port->broken();
     port->tick(now_ns);
-    if (sound && port->broken()) offenders_.push_back(port->session());
+    if (sound && port->broken()) accuse(*port);
     if (port->wants_tick()) tick_due_ = now_ns + kTickNs;
   }
 }
@@ -141,11 +141,15 @@ size_t Conductor::port_count(layout::ChannelKind kind) const {
   }));
 }
 
-uint64_t Conductor::next_offender() {
-  if (offenders_.empty()) return 0;
-  uint64_t session = offenders_.back();
+void Conductor::accuse(const Port& port) {
+  offenders_.push_back({port.session(), port.cut_short() ? "cut its channel short" : "broke the ring protocol"});
+}
+
+Conductor::Offender Conductor::next_offender() {
+  if (offenders_.empty()) return {};
+  Offender offender = offenders_.back();
   offenders_.pop_back();
-  return session;
+  return offender;
 }
 
 uint64_t Conductor::records() const {

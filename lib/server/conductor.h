@@ -49,19 +49,24 @@ class Conductor {
   size_t port_count() const { return ports_.size(); }
   const std::vector<std::unique_ptr<Port>>& ports() const { return ports_; }
 
-  // A session whose client broke the protocol since the last call, or 0.
-  uint64_t next_offender();
+  // A session whose client broke the protocol since the last call, and how; or 0.
+  struct Offender {
+    uint64_t session = 0;
+    const char* deed = "";
+  };
+  Offender next_offender();
 
   uint64_t records() const;
 
  private:
   void retire(size_t index);
+  void accuse(const Port& port);
   void end_ports_of(const Table& table, int status);
 
   Ledger& ledger_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::shared_ptr<Table>> tables_;
-  std::vector<uint64_t> offenders_;
+  std::vector<Offender> offenders_;
   int64_t tick_due_ = INT64_MAX;
   uint64_t records_retired_ = 0;
 };

@@ -139,7 +139,7 @@ Status Instance::make_own_segments(const ServerOptions& options) {
   if (!segment.ok()) return segment.status();
   segment_ = segment.take();
   Result<std::unique_ptr<Ledger>> ledger =
-      Ledger::create(id_, options.clients_max, options.channels_max, options.memory);
+      Ledger::create(id_, options.clients_max + 1, options.channels_max, options.memory);  // 1: its own process
   if (!ledger.ok()) return ledger.status();
   ledger_ = ledger.take();
   return {};

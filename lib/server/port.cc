@@ -42,6 +42,7 @@ Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> tabl
            uint64_t session)
     : plan_(plan),
       segment_(std::move(segment)),
+      watch_(segment_.data(), segment_.size()),
       table_(std::move(table)),
       id_(id),
       session_(session),
@@ -55,9 +56,11 @@ Port::Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table
       plan_{static_cast<layout::ChannelKind>(record->kind), record->submission_slots,
             record->completion_slots},
       segment_(std::move(segment)),
+      watch_(segment_.data(), segment_.size()),
       table_(std::move(table)),
       id_(record->id),
       session_(record->session),
+      uid_(record->uid),
       submissions_(header(), submission_offset(), plan_.submission_slots),
       completions_(header(), completion_offset(plan_), plan_.completion_slots),
       closing_(record->closing != 0) {
@@ -72,6 +75,7 @@ layout::ChannelRecord Port::describe() const {
   record.id = id_;
   record.kind = static_cast<uint32_t>(plan_.kind);
   record.session = session_;
+  record.uid = uid_;
   record.table_id = table_->id();
   record.submission_slots = plan_.submission_slots;
   record.completion_slots = plan_.completion_slots;
@@ -79,10 +83,10 @@ layout::ChannelRecord Port::describe() const {
   return record;
 }
 
-uint64_t Port::before_this(uint64_t value) {
-  if (record_->note_position != position()) {
+uint64_t Port::before_this(uint64_t value, uint64_t which) {
+  if (record_->note_position != (position() | which)) {
     publish(record_->note, value);
-    publish(record_->note_position, position());
+    publish(record_->note_position, position() | which);
   }
   return record_->note;
 }
@@ -93,16 +97,21 @@ size_t Port::work() {
   done += post_due();
   changes_seen_ = table_->changes();
   if (done > 0) publish_progress();
+  if (cut_short() && failure_ == 0) {
+    fail(GEAR_EPROTOCOL);
+    ++done;
+  }
   return done;
 }
 
 size_t Port::take_records() {
   if (waiting_ && !table_changed()) return 0;
   waiting_ = false;
+  spent_ = 0;
   size_t taken = 0;
   SubmissionRecord record;
   const size_t most = records_at_once();
-  while (taken < most) {
+  while (taken < most && spent_ < kWorkAtOnce) {
     RingRead read = submissions_.read(&record);
     if (read == RingRead::kEmpty) break;
     table_->begin_record(id_, position());
@@ -111,6 +120,7 @@ size_t Port::take_records() {
       fail(GEAR_EPROTOCOL);
       return taken + 1;
     }
+    if (step == Step::kPart) return taken + 1;
     if (step == Step::kWait) {
       waiting_ = true;
       break;
@@ -124,7 +134,7 @@ size_t Port::take_records() {
 
 // A client that goes on pushing keeps nobody here for longer than one ring.
 void Port::drain() {
-  for (uint64_t left = plan_.submission_slots; failure_ == 0 && left > 0;) {
+  for (uint64_t left = plan_.submission_slots + parts_most(); failure_ == 0 && left > 0;) {
     uint64_t before = submissions_.head();
     if (work() == 0) break;
     left -= std::min(left, std::max<uint64_t>(submissions_.head() - before, 1));

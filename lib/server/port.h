@@ -7,6 +7,7 @@
 #include "base/shared_word.h"
 #include "base/status.h"
 #include "layout/ledger.h"
+#include "shm/cut_short.h"
 #include "shm/ring.h"
 #include "shm/segment.h"
 #include "table/table.h"
@@ -48,6 +49,8 @@ class Port {
   void fail(int status);
 
   bool broken() const { return failure_ == GEAR_EPROTOCOL; }
+  // The client truncated the channel.
+  bool cut_short() const { return watch_.cut(); }
   bool finished() const { return closing_ && (failure_ != 0 || drained()); }
   // Gives everything held back to the table. Once, before destruction.
   virtual void give_up() = 0;
@@ -64,6 +67,9 @@ class Port {
   layout::ChannelKind kind() const { return plan_.kind; }
   uint32_t id() const { return id_; }
   uint64_t session() const { return session_; }
+  // The user in whose quotas it counts for as long as it is there, which may be longer than its session.
+  uint32_t uid() const { return uid_; }
+  void belongs_to(uint32_t uid) { uid_ = uid; }
   Table& table() const { return *table_; }
   const Segment& segment() const { return segment_; }
   uint64_t records_taken() const { return submissions_.head(); }
@@ -78,12 +84,20 @@ class Port {
   // Of the record being applied.
   uint64_t position() const { return submissions_.head(); }
   // `value` as it was before the record being applied, however often that is applied, by this conductor or the next.
-  uint64_t before_this(uint64_t value);
+  // `which`: 0 or kNoteRefused, of the two counts that one record may add to, one after the other.
+  uint64_t before_this(uint64_t value, uint64_t which = 0);
   layout::ChannelRecord& record() { return *record_; }
 
-  enum class Step { kApplied, kWait, kBroken };
-  // Checks and applies one record; kWait leaves it first in the ring.
+  enum class Step { kApplied, kPart, kWait, kBroken };
+  // Checks and applies one record. kWait leaves it first in the ring until the table changes; kPart until the next turn, for
+  // the budget of this one is spent.
   virtual Step apply(const layout::SubmissionRecord& record) = 0;
+  // What a record does beyond a record's usual work is charged to the turn; once it is spent, the turn ends.
+  static constexpr uint64_t kWorkAtOnce = 4096;
+  uint64_t budget() const { return spent_ < kWorkAtOnce ? kWorkAtOnce - spent_ : 0; }
+  void spend(uint64_t work) { spent_ += work; }
+  // Parts that the records of one ring may take beyond one turn each.
+  virtual uint64_t parts_most() const { return 0; }
   // Posts what does not answer a record: grants, draws. Returns how many.
   virtual size_t post_due() { return 0; }
   // Before the head is published.
@@ -110,15 +124,18 @@ class Port {
   layout::ChannelRecord* record_ = &unkept_;
   ChannelPlan plan_;
   Segment segment_;
+  CutWatch watch_;
   std::shared_ptr<Table> table_;
   uint32_t id_;
   uint64_t session_;
+  uint32_t uid_ = ~0u;
   SubmissionConsumer submissions_;
   CompletionProducer completions_;
   int failure_ = 0;
   bool closing_ = false;
   bool waiting_ = false;        // the first record waits for the table to change
   uint64_t changes_seen_ = ~uint64_t{0};
+  uint64_t spent_ = 0;          // in this turn
   uint64_t tail_published_ = 0;
 };
 

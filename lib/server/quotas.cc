@@ -50,7 +50,7 @@ uint64_t Quotas::sum_over_ports(uint32_t uid, uint64_t (*of)(const Port&)) const
   uint64_t sum = 0;
   for (const auto& port : conductor_.ports()) {
     uint64_t amount = of(*port);
-    if (amount > 0 && uid_of(port->session()) == uid) sum += amount;
+    if (port->uid() == uid) sum += amount;
   }
   return sum;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -24,10 +23,6 @@ struct TableInMaking {
 class Quotas {
  public:
   Quotas(const UserQuotas& limits, const Conductor& conductor) : limits_(limits), conductor_(conductor) {}
-
-  // The user of a session; kNobody when there is no such session.
-  std::function<uint32_t(uint64_t session)> uid_of = [](uint64_t) { return kNobody; };
-  static constexpr uint32_t kNobody = ~0u;
 
   // Each answers OK, or ELIMIT with used, limit and the remedy. What is asked for counts beside what is used.
   Status check_client(const Peer& who, uint64_t clients) const;

@@ -259,7 +259,8 @@ Reply Requests::open_table(const Session& session, const layout::TableNameReques
 Reply Requests::attach_table(const Session& session, const layout::TableAttachRequest& request) {
   auto table = conductor_.find_table(request.table_id);
   for (const SetAsideTable& aside : set_aside) {
-    if (aside.id != request.table_id) continue;
+    // Without a secret that could be believed: to others it is not there.
+    if (aside.id != request.table_id || !is_privileged(session.peer)) continue;
     return Reply::failed(error(GEAR_ECORRUPT, "attach table \"%s\": it is set aside: %s", aside.name.c_str(), aside.why.c_str()));
   }
   if (!table) {
@@ -324,8 +325,9 @@ Reply Requests::list_tables(const Session& session) {
     if (!check_access(table->header(), session.peer, Access::kRead, "list tables").ok()) continue;
     if (!reply.add_name(table->name())) break;
   }
+  // Who owned those that are set aside is not believed.
   for (const SetAsideTable& table : set_aside) {
-    if (!reply.add_name(table.name.c_str())) break;
+    if (!is_privileged(session.peer) || !reply.add_name(table.name.c_str())) break;
   }
   return reply;
 }
@@ -417,6 +419,7 @@ Reply Requests::channel_reply(Session& session, Result<std::unique_ptr<Port>> po
                               const layout::SamplerOpenRequest* sampler, uint32_t lanes) {
   if (!port.ok()) return Reply::failed(port.status());
   Port* added = conductor_.add_port(port.take());
+  added->belongs_to(session.peer.uid);
   Status kept = keep(session, *added, sampler, lanes);
   if (!kept.ok()) {
     added->begin_close();

@@ -15,9 +15,10 @@ using layout::SubmissionRecord;
 
 namespace {
 
-constexpr uint64_t kRowsMax = 1u << 20;
+constexpr uint64_t kRowsMax = 1u << 20;        // direct: of batches, which the client alone holds
+constexpr uint64_t kLeasedRowsMax = 1u << 16;  // held and prefetched: at most 40 MiB of channel and leases, made in one go
 constexpr uint32_t kSubmissionSlots = 256;
-constexpr uint64_t kAheadAtOnce = 1024;  // draws
+constexpr uint64_t kAheadAtOnce = 1024;  // draws of a sampler that prefetches
 
 uint64_t rows_ahead(const layout::SamplerOpenRequest& request) {
   return uint64_t{request.prefetch} + request.batch_rows_max;
@@ -61,13 +62,13 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
                                                 const layout::SamplerOpenRequest& request,
                                                 uint64_t instance_id, uint32_t id,
                                                 uint64_t session, const MemoryOptions& memory) {
-  uint64_t held = uint64_t{request.batches_max} * request.batch_rows_max;
-  if (request.batch_rows_max < 1 || request.batches_max < 1 || held > kRowsMax ||
-      request.prefetch > kRowsMax) {
+  uint64_t rows = uint64_t{request.batches_max} * request.batch_rows_max + request.prefetch;
+  uint64_t most = request.direct != 0 ? kRowsMax : kLeasedRowsMax;
+  if (request.batch_rows_max < 1 || request.batches_max < 1 || rows > most) {
     return error(GEAR_EINVAL,
-                 "open sampler on \"%s\": batch_rows_max %u, batches_max %u, prefetch %u; rows held and prefetched are each at most %llu",
+                 "open sampler on \"%s\": batch_rows_max %u, batches_max %u, prefetch %u; rows held (batches_max of batch_rows_max) and prefetched are together at most %llu",
                  table->name(), request.batch_rows_max, request.batches_max, request.prefetch,
-                 static_cast<unsigned long long>(kRowsMax));
+                 static_cast<unsigned long long>(most));
   }
   if (request.direct != 0 && table->header().direct_allowed == 0) {
     return error(GEAR_EUNSUPPORTED,
@@ -256,8 +257,8 @@ void SamplerPort::post_again() {
 void SamplerPort::give_up() {
   if (direct_) return;
   return_through(completions().tail());
-  for (Leases::Record& lease : leases_) {
-    if (Leases::state(lease) == LeaseState::kTaken) end_lease(lease, LeaseEnd::kUnacknowledged);
+  for (uint64_t number = oldest_taken(); number < resolved(); ++number) {
+    if (is_taken(number)) end_lease(leases_.at(number), LeaseEnd::kUnacknowledged);
   }
   if (group_) --group_->consumers;
 }
@@ -377,12 +378,24 @@ Port::Step SamplerPort::release(uint64_t first, uint64_t count, LeaseEnd how) {
   if (count > leases_.slots() || first > resolved() || count > resolved() - first) {
     return Step::kBroken;
   }
-  for (uint64_t number = first; number < first + count; ++number) {
-    Leases::Record& one = leases_.at(number);
-    // Another number, or not taken: it expired, or was released before; nothing is left to end.
-    if (one.number == number && Leases::state(one) == LeaseState::kTaken) end_lease(one, how);
+  // Where another number is in the place, or it is not taken, it expired, or was released before: nothing is left to end. So
+  // a part that is applied once more ends nothing twice.
+  uint64_t end = first + count;
+  uint64_t from = std::min(std::max(first + part_done_, oldest_taken()), end);
+  uint64_t to = std::min(end, from + std::max<uint64_t>(budget(), 1));
+  for (uint64_t number = from; number < to; ++number) {
+    if (is_taken(number)) end_lease(leases_.at(number), how);
   }
-  return Step::kApplied;
+  spend(to - from);
+  part_done_ = to < end ? to - first : 0;
+  return to < end ? Step::kPart : Step::kApplied;
+}
+
+// Leases are taken in order; a slot holds no lease that is taken for longer than one round.
+uint64_t SamplerPort::oldest_taken() {
+  if (resolved() > leases_.slots()) oldest_ = std::max(oldest_, resolved() - leases_.slots());
+  while (oldest_ < resolved() && !is_taken(oldest_)) ++oldest_;
+  return oldest_;
 }
 
 void SamplerPort::end_lease(Leases::Record& lease, LeaseEnd how) {
@@ -406,14 +419,14 @@ void SamplerPort::tick(int64_t now_ns) {
   if (untaken() > 0) revoke_untaken(now_ns);
 }
 
+// They were taken in order, so those that are due come first.
 void SamplerPort::end_expired(int64_t now_ns) {
-  auto over = [&](const Leases::Record& one) {
-    return Leases::state(one) == LeaseState::kTaken && now_ns - one.taken_ns > timeout_ns();
-  };
-  if (std::none_of(leases_.begin(), leases_.end(), over)) return;
+  auto over = [&](uint64_t number) { return now_ns - leases_.at(number).taken_ns > timeout_ns(); };
+  uint64_t number = oldest_taken();
+  if (number == resolved() || !over(number)) return;
   if (group_) drain();
-  for (Leases::Record& one : leases_) {
-    if (over(one)) end_lease(one, LeaseEnd::kUnacknowledged);
+  for (number = oldest_taken(); number < resolved() && !(is_taken(number) && !over(number)); ++number) {
+    if (is_taken(number)) end_lease(leases_.at(number), LeaseEnd::kUnacknowledged);
   }
 }
 
@@ -438,8 +451,9 @@ size_t SamplerPort::post_due() {
   if (watched_items_ != 0) posted += post_watched();
   if (direct_) return posted;
   if (leases_.lapsed()) return posted;
-  bool wanted = completions().tail() < std::max(leases_.demand_through(), resolved() + prefetch_);
-  if (!wanted || (!demand_new_ && !table_changed())) return posted;
+  const uint64_t wanted = std::max(leases_.demand_through(), resolved() + prefetch_);
+  if (completions().tail() >= wanted || (!demand_new_ && !table_changed())) return posted;
+  bool asked_anew = demand_new_;
   demand_new_ = false;
   posting_ns_ = now_ns();
 
@@ -454,19 +468,22 @@ size_t SamplerPort::post_due() {
     bool fewer_will_do = leases_.demand_least() < leases_.demand_through() - resolved();
     if (!fewer_will_do && !ready(missing)) return posted;
   }
-  if (unique_) return posted + post_unique(leases_.demand_through());
-  // Far ahead in parts, so that others have their turns between; what is waited for at once.
-  uint64_t ahead = resolved() + prefetch_;
-  size_t drawn = post_draws(std::max(leases_.demand_through(), std::min(ahead, tail + kAheadAtOnce)));
-  demand_new_ = drawn > 0 && completions().tail() < ahead;
+  if (unique_) return posted + post_unique(leases_.demand_through(), asked_anew);
+  // In parts, so that others have their turns between; but a batch that is all or nothing at once.
+  size_t drawn = post_draws(prefetch_ == 0 ? wanted : std::min(wanted, tail + kAheadAtOnce));
+  demand_new_ = prefetch_ != 0 && drawn > 0 && completions().tail() < wanted;
   return posted + drawn;
 }
 
 // Draws without repetition within a batch, which are those posted and not resolved: each is made with the items of those
 // before it out of the index. All are back in their places before anyone else draws from it.
-size_t SamplerPort::post_unique(uint64_t through) {
+size_t SamplerPort::post_unique(uint64_t through, bool asked_anew) {
   uint64_t tail = completions().tail();
   uint64_t end = std::min(through, tail + completions().room());
+  // Before the posted ones are moved, at each change of the table: the demand was met with all there was, or nothing more can
+  // be posted now.
+  if (!asked_anew && untaken() > 0 && draws_end_ == tail) return 0;
+  if (table().drawable() > 0 && (tail == end || !table().draws_ready(1))) return 0;
   aside_.clear();
   for (uint64_t number = resolved(); number < tail; ++number) {
     if (table().set_aside(index_, Leases::drawn(leases_.at(number)))) aside_.push_back(number);

@@ -56,6 +56,8 @@ class SamplerPort final : public Port {
               uint64_t session, const layout::SamplerOpenRequest& request);
   SamplerPort(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table);
   Step apply(const layout::SubmissionRecord& record) override;
+  // A lease is released once, so those of an honest ring are looked at within these.
+  uint64_t parts_most() const override { return leases_.slots() / kWorkAtOnce; }
   size_t post_due() override;
 
   void adopt_leases();
@@ -73,7 +75,7 @@ class SamplerPort final : public Port {
   Step release(uint64_t first, uint64_t count, LeaseEnd how);
   size_t post_draws(uint64_t through);
   bool post_one_draw();
-  size_t post_unique(uint64_t through);
+  size_t post_unique(uint64_t through, bool asked_anew);
   bool draw_unique(uint64_t number);
   size_t post_watched();
 
@@ -82,6 +84,11 @@ class SamplerPort final : public Port {
   void revoke_untaken(int64_t now_ns);
   int64_t timeout_ns() const { return int64_t{table().header().lease_timeout_ms} * 1'000'000; }
   uint64_t resolved() const { return leases_.resolved(); }
+  bool is_taken(uint64_t number) const {
+    const Leases::Record& one = leases_.at(number);
+    return one.number == number && Leases::state(one) == Leases::State::kTaken;
+  }
+  uint64_t oldest_taken();
   uint64_t untaken() const { return completions().tail() - leases_.resolved(); }
   bool ready(uint64_t draws);
   bool draw(Drawn* drawn);
@@ -99,6 +106,8 @@ class SamplerPort final : public Port {
   uint64_t draws_end_ = 0;
   int64_t posting_ns_ = 0;
   uint64_t taken_ = 0;         // leases in state taken
+  uint64_t oldest_ = 0;        // none below is taken
+  uint64_t part_done_ = 0;     // of the release that is first in the ring: leases looked at
   bool demand_new_ = false;
   uint64_t watched_items_ = 0;  // 0: not watching
 };

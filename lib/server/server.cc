@@ -48,6 +48,8 @@ constexpr int kAcceptsAtOnce = 32;
 // Of replies that a client has not read. Each holds a buffer, and descriptors that count against this user's limit of those
 // under way; a client of ours has one request at a time, and late answers to the few that it gave up.
 constexpr uint32_t kUnreadRepliesMost = 32;
+// Connections that have said no hello.
+constexpr uint64_t kMuteMost = 256;
 
 // A hello of a client that was here before, whole: with the channels it has.
 bool returns(const layout::ControlHeader& header, const char* body) {
@@ -76,10 +78,6 @@ class ServerLoop final : public Server {
         conductor_(instance_->ledger()),
         requests_(options_, *instance_, conductor_, maker_) {
     requests_.facts.event_loop = loop_->name();
-    requests_.quotas.uid_of = [this](uint64_t session) {
-      auto found = sessions_.find(session);
-      return found == sessions_.end() ? Quotas::kNobody : found->second.peer.uid;
-    };
     requests_.bury_the_dead = [this](uint64_t but) { end_dead_sessions(true, but); };
   }
 
@@ -117,6 +115,7 @@ class ServerLoop final : public Server {
   void accept_clients(int listener);
   void accept_client(Session session);
   Status check_peer(const Session& session) const;
+  Status check_place(const Session& session) const;
   void close_the_silent(int64_t now);
   void admit_client(Session session);
   void look_for_the_dead(int64_t now);
@@ -165,8 +164,8 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
   uint32_t polls = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     size_t done = conductor_.poll();
-    while (uint64_t offender = conductor_.next_offender()) {
-      expel(offender, "broke the ring protocol");
+    for (auto one = conductor_.next_offender(); one.session != 0; one = conductor_.next_offender()) {
+      expel(one.session, one.deed);
     }
     if (++polls >= kPollsPerLook) {
       polls = 0;
@@ -302,10 +301,29 @@ Status ServerLoop::check_peer(const Session& session) const {
     return error(GEAR_EPERM, "connect: not permitted to user %u: the server is user %u's alone; start geard with --access any to let others in",
                  who.uid, geteuid());
   }
-  if (sessions_.size() >= options_.clients_max) {
+  // Places among the clients are counted at hello, for who returns has its place already; those who have said nothing yet
+  // are few, and few of each user.
+  auto mute = [](const auto& one) { return one.second.socket.valid() && !one.second.greeted; };
+  auto of_user = [&](const auto& one) { return mute(one) && one.second.peer.uid == who.uid; };
+  auto all = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), mute));
+  auto own = static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), of_user));
+  const uint64_t most = is_privileged(who) ? 2 * kMuteMost : kMuteMost;
+  if ((all < most && own < most / 2) || who.pid == getpid()) return {};
+  return error(GEAR_ELIMIT, "%llu connections, %llu of user %u, have not greeted yet, which is the most; try again",
+               static_cast<unsigned long long>(all), static_cast<unsigned long long>(own), who.uid);
+}
+
+// A new one; those who return count already.
+Status ServerLoop::check_place(const Session& session) const {
+  const Peer& who = session.peer;
+  // The server's own process asks for the tables of its configuration, at its start, when all places may be taken.
+  const pid_t own = getpid();
+  if (who.pid == own) return {};
+  auto greeted = [own](const auto& one) { return one.second.greeted && one.second.peer.pid != own; };
+  auto same_user = [&](const auto& one) { return greeted(one) && one.second.peer.uid == who.uid; };
+  if (static_cast<uint64_t>(std::count_if(sessions_.begin(), sessions_.end(), greeted)) >= options_.clients_max) {
     return error(GEAR_ELIMIT, "the server has its %u clients; close some, or raise clients_max", options_.clients_max);
   }
-  auto same_user = [&who](const auto& one) { return one.second.peer.uid == who.uid; };
   auto clients = std::count_if(sessions_.begin(), sessions_.end(), same_user);
   return requests_.quotas.check_client(who, static_cast<uint64_t>(clients));
 }
@@ -412,7 +430,10 @@ void ServerLoop::serve_request(Session& session) {
     asks = resume(session, header, &refused);
     if (!refused.ok()) return reply_to(session, header.op, header.request_id, Reply::failed(refused));
   }
-  Reply reply = requests_.answer(*asks, header, body_.data());
+  bool enters = !asks->greeted && header.op == static_cast<uint16_t>(layout::ControlOp::kHello);
+  Status room = enters ? check_place(*asks) : Status();
+  if (!room.ok()) complaints_.say("refused a client: " + room.text());
+  Reply reply = room.ok() ? requests_.answer(*asks, header, body_.data()) : Reply::failed(room);
   if (reply.later) return;
   reply_to(*asks, header.op, header.request_id, reply);
 }

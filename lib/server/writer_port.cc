@@ -188,7 +188,7 @@ void WriterPort::lose_lane(uint32_t index) {
 void WriterPort::refuse(const SubmissionRecord& record) {
   auto op = static_cast<SubmissionOp>(record.op);
   if (op == SubmissionOp::kNeedBlock || op == SubmissionOp::kNeedEpisode) return;
-  records_refused_ = static_cast<uint32_t>(before_this(records_refused_)) + 1;
+  records_refused_ = static_cast<uint32_t>(before_this(records_refused_, layout::kNoteRefused)) + 1;
   note(this->record().records_refused, records_refused_);
 }
 

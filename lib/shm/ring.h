@@ -115,7 +115,8 @@ class CompletionProducer {
     uint64_t head = observe(header_->completion_head);
     if (head - head_seen_ > tail_ - head_seen_) return 0;
     head_seen_ = head;
-    return slots_ - (tail_ - head);
+    uint64_t waiting = tail_ - head;  // more than the slots only where resume read what was not the conductor's word
+    return waiting < slots_ ? slots_ - waiting : 0;
   }
   // The records from there on are pushed once more, as they were.
   void go_back_to(uint64_t tail) { tail_ = tail; }
@@ -124,7 +125,9 @@ class CompletionProducer {
     __builtin_memcpy(&records_[tail_++ & mask_], &record, sizeof record);
   }
   void publish_tail() { publish(header_->completion_tail, tail_); }
-  // Goes on behind what a conductor that died had published. False when the client's position does not fit.
+  // Goes on behind what a conductor that died had published. False when the client's position does not fit. This once the
+  // conductor reads back a word of its own, which the client may have changed: records then come at places where the client
+  // does not look for them, which harms nobody else. Where more hangs on it (leases), go_back_to sets it right.
   bool resume() {
     tail_ = observe(header_->completion_tail);
     head_seen_ = observe(header_->completion_head);

@@ -14,6 +14,8 @@
 # ctest: Restart.RemovesWhatIsHalfMade -- half_made
 # ctest: Restart.SetsATableAsideThatContradictsItself -- set_aside
 # ctest: Restart.KeepsATableThatWasSetAsideThroughACleanEnd -- set_aside_stays
+# ctest: Restart.TellsOthersOfNoTableThatIsSetAside -- set_aside_others
+# ctest: Restart.LetsClientsBackWhenTheyAreAllThatMayBeThere -- full
 # ctest: Restart.AdoptsNothingOfAServerThatWasEnding -- ending
 # ctest: Restart.AdoptsAgainAndAgain -- again_and_again
 # ctest: Restart.LetsAClientBackToItsSessionByItsToken -- session
@@ -37,7 +39,7 @@ import libgear  # noqa: E402
 from harness import assert_equal, assert_fails, assert_in, geard, gearctl, until  # noqa: E402
 
 TABLE = ["--column", "x:f32", "--capacity", "1000"]
-ENOTFOUND, EPERM = -200, -405
+ENOTFOUND, EPERM, ECORRUPT = -200, -405, -603
 SHM = "/dev/shm/"
 
 
@@ -341,13 +343,13 @@ def spoil(server, table):
     return path
 
 
-def spoiled(place):
-    server = create(create(place.serve(), "good"), "bad")
+def spoiled(place, *options):
+    server = create(create(place.serve(*options), "good"), "bad")
     server.instance = instance_of(server)
     table = server.json("table", "describe", "bad")["table_id"]
     kill(server)
     path = spoil(server, table)
-    again = place.serve(socket=server.socket)
+    again = place.serve(*options, socket=server.socket)
     again.instance = server.instance
     return again, path
 
@@ -367,6 +369,29 @@ def set_aside(place):
     assert_equal(line(server, "bad"), None)
     create(server, "bad")
     assert_equal(line(server, "bad")["state"], "open")
+
+
+def set_aside_others(place):
+    if os.geteuid() != 0:
+        raise harness.Skip("needs root, to be two users")
+    server, path = spoiled(place, "--access", "any")
+    table = int(path.rsplit(".", 1)[1], 16)
+    os.chmod(place.path, 0o755)
+    raw = Raw(server)
+
+    def names_and_attach():
+        assert_equal(raw.hello(), 0)
+        return raw.ask(8, b""), raw.ask(4, struct.pack("<Q16s", table, b""))[0]
+
+    assert_equal(names_and_attach(), ((0, b"good\0bad\0"), ECORRUPT))
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(61001, 61001, 61001)
+        os.setresuid(61001, 61001, 61001)
+        raw.session = 0
+        os._exit(0 if names_and_attach() == ((0, b""), ENOTFOUND) else 1)
+    assert_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
 
 def set_aside_stays(place):
@@ -483,6 +508,20 @@ def session(place):
     raw.session = 0
     assert_equal(raw.hello(), 0)
     assert raw.session > first
+
+
+def full(place):
+    config = place.file("geard.toml", "[server]\nclients_max = 2\n")
+    server = create(place.serve("--config", config))
+    raws = [Raw(server), Raw(server)]
+    until("gearctl is gone", lambda: all(raw.session or raw.hello() == 0 for raw in raws))
+    channels = [raw.open_writer(1) for raw in raws]
+    kill(server)
+    server = place.serve("--config", config, socket=server.socket)
+    for raw, channel in zip(raws, channels):
+        assert_fails(server.gearctl("status"), harness.FAILURE, "2 clients", "clients_max")
+        assert_equal(raw.hello([channel]), 0)
+        assert_equal(raw.ask(12, struct.pack("<II", channel, 0))[0], 0)
 
 
 def unnamed_channels(place):

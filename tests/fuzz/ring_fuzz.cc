@@ -222,7 +222,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (rows % 2 == 0) conductor.close_table(*table);
   for (uint64_t session = 1; session <= 4; ++session) conductor.close_ports_of(session);
   for (uint32_t polls = 0; polls < 100 && conductor.port_count() > 0; ++polls) conductor.poll();
-  while (conductor.next_offender() != 0) {
+  while (conductor.next_offender().session != 0) {
   }
   return 0;
 }

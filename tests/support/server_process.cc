@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "server/server.h"
+#include "shm/cut_short.h"
 
 namespace gear::test {
 namespace {
@@ -32,6 +33,7 @@ int serve(const std::string& path, int ready_fd, const std::function<void(Server
   }
   served = server.value().get();
   signal(SIGTERM, [](int) { served->stop(); });
+  survive_cuts();
   if (write(ready_fd, "r", 1) != 1) return 1;
   close(ready_fd);
   server.value()->run();

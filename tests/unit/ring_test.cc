@@ -169,6 +169,17 @@ TEST_F(Completion, IsAvailableFromItsPublicationOn) {
   EXPECT_TRUE(is(consumer_.look(0), 0));
 }
 
+TEST_F(Completion, HasNoRoomAfterWordsThatAClientChangedWhileNoConductorRan) {
+  publish(header_->completion_tail, uint64_t{5});
+  publish(header_->completion_head, uint64_t{0});
+  CompletionProducer next(header_, header_->completion_offset, 8);
+  ASSERT_TRUE(next.resume());
+  next.go_back_to(100);
+  EXPECT_EQ(next.room(), 0u);
+  publish(header_->completion_head, uint64_t{95});
+  EXPECT_EQ(next.room(), 3u);
+}
+
 TEST_F(Completion, KeepsOrderAndContentAcrossTheWrap) {
   for (int turn = 0; turn < 20; ++turn) {
     post(5);

@@ -126,7 +126,7 @@ TEST_F(HostileControl, EndsNamesThatDoNotEnd) {
     memset(&hello, 'N', sizeof hello);
     hello.layout_version = layout::kLayoutVersion;
     hello.fingerprint = layout::kLayoutFingerprint;
-    hello.session = 0;
+    hello.session = hello.channels = 0;
     if (raw.ask(ControlOp::kHello, hello).status != GEAR_OK) return "no hello";
     layout::TableNameRequest name{};
     memset(&name, 'N', sizeof name);
@@ -226,6 +226,40 @@ TEST_F(HostileControl, ClosesConnectionsThatSayNoHelloAndServesOthersThen) {
     return "silent connections keep everyone out";
   }), "");
   EXPECT_NE(server_->log().find("said no hello in time"), std::string::npos);
+}
+
+// A client that returns has its place already: the limit is of those who are new.
+TEST_F(HostileControl, LetsAClientReturnToAFullServer) {
+  start([](ServerOptions* options) { options->clients_max = 3; });
+  EXPECT_EQ(beside([&]() -> std::string {
+    RawClient first(endpoint()), second(endpoint());
+    RawReply hello = first.hello();
+    if (hello.status != GEAR_OK || second.hello().status != GEAR_OK) return "no place for three";
+    if (first.open_writer(first.open_table("t")).id == 0) return "no channel";
+    first.disconnect();
+    RawReply third = RawClient(endpoint()).hello();
+    if (third.status != GEAR_ELIMIT) return "one too many: " + std::to_string(third.status) + third.text;
+    auto was = hello.as<layout::HelloReply>();
+    RawReply back = RawClient(endpoint()).hello("raw", was.session, was.token);
+    return back.status == GEAR_OK ? "" : "could not return: " + back.text;
+  }), "");
+}
+
+TEST_F(HostileControl, BoundsTheConnectionsThatHaveNotGreeted) {
+  start([](ServerOptions* options) { options->hello_timeout_ns = kPatienceNs; });
+  EXPECT_EQ(beside([&]() -> std::string {
+    std::vector<std::unique_ptr<RawClient>> silent;
+    for (int i = 0; i < 256; ++i) silent.push_back(std::make_unique<RawClient>(endpoint()));
+    // The answer is lost where the connection is closed before the hello is read.
+    RawReply late = RawClient(endpoint()).hello();
+    if (late.status != GEAR_ELIMIT && late.status != GEAR_EDISCONNECTED) return "one too many: " + late.text;
+    silent.clear();
+    for (int64_t deadline = deadline_after(kPatienceNs); left_until(deadline) > 0; usleep(2000)) {
+      if (RawClient(endpoint()).hello().status == GEAR_OK) return {};
+    }
+    return "no place after they went";
+  }), "");
+  EXPECT_NE(server_->log().find("have not greeted"), std::string::npos) << server_->log();
 }
 
 TEST_F(HostileControl, KeepsNothingOfConnectionsThatComeAndGo) {

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/shared_word.h"
+#include "support/limited_writer.h"
 #include "support/watched_server.h"
 
 namespace gear::test {
@@ -370,25 +371,147 @@ TEST_F(HostileRing, LivesThroughRandomRecords) {
   }
 }
 
-// A sampler may ask for many rows ahead; the conductor draws them in parts and looks at the other rings between.
-TEST_F(HostileRing, DrawsFarAheadInParts) {
+TEST_F(HostileRing, RefusesSamplersThatLeaseMoreRowsThanTheMost) {
   EXPECT_EQ(go_on_beside(server_, honest_, [&]() -> std::string {
     RawClient raw(server_.endpoint());
     raw.hello();
-    constexpr uint64_t kAhead = 1 << 17;
-    RawChannel channel = raw.open_sampler(raw.open_table("t"), false, kAhead);
+    layout::SamplerOpenRequest request{};
+    request.table_id = raw.open_table("t");
+    request.batch_rows_max = request.batches_max = 128;
+    request.prefetch = (1 << 16) - 128 * 128;
+    RawReply most = raw.ask(layout::ControlOp::kSamplerOpen, request);
+    if (most.status != GEAR_OK) return "65536 rows: " + most.text;
+    ++request.prefetch;
+    RawReply more = raw.ask(layout::ControlOp::kSamplerOpen, request);
+    if (more.status != GEAR_EINVAL || more.text.find("65536") == std::string::npos) return "65537 rows: " + more.text;
+    request.prefetch = 0;
+    request.batch_rows_max = request.batches_max = UINT32_MAX;
+    return raw.ask(layout::ControlOp::kSamplerOpen, request).status == GEAR_EINVAL ? "" : "the most of both";
+  }), "");
+}
+
+// Leases are looked at in parts, and each ends once, however often it is released.
+TEST_F(HostileRing, ReleasesManyInParts) {
+  EXPECT_EQ(go_on_beside(server_, honest_, [&]() -> std::string {
+    RawClient raw(server_.endpoint());
+    raw.hello();
+    constexpr uint32_t kRows = 1 << 15;
+    RawChannel channel = raw.open_sampler(raw.open_table("t"), false, kRows);
     if (channel.id == 0) return "no channel";
+    int64_t deadline = deadline_after(kPatienceNs);
     raw.ring();
-    size_t parts = 0;
-    uint64_t seen = 0;
-    for (int64_t deadline = deadline_after(kPatienceNs); seen < kAhead && left_until(deadline) > 0;) {
-      uint64_t tail = observe(channel.header()->completion_tail);
-      if (tail == seen) continue;
-      if (tail - seen > 1 && tail < kAhead) ++parts;
-      seen = tail;
+    while (observe(channel.header()->completion_tail) < kRows && left_until(deadline) > 0) usleep(100);
+    publish(channel.header()->completion_head, uint64_t{kRows});
+    channel.push(raw_record(SubmissionOp::kTake, 0, kRows, 0));
+    for (int i = 0; i < 200; ++i) channel.push(raw_record(SubmissionOp::kRelease, 0, kRows - 1, 1));
+    channel.push(raw_record(SubmissionOp::kRelease, 0, kRows, 0));
+    channel.show();
+    raw.ring();
+    if (int failure = channel.settle(); failure != GEAR_OK) return "failed with " + std::to_string(failure);
+    return raw.ask(layout::ControlOp::kServerInfo, nullptr, 0).status == GEAR_OK ? "" : "cut off";
+  }), "");
+}
+
+// Its rows admitted so far are counted as such, and the record once, as refused.
+TEST_F(HostileRing, CountsACommitThatIsRefusedWhileItWaits) {
+  EXPECT_EQ(go_on_beside(server_, honest_, [&]() -> std::string {
+    gear_client* client = nullptr;
+    GEAR_OR_SAY(gear_connect(server_.endpoint().c_str(), nullptr, &client));
+    GEAR_OR_SAY(create_limited_table(client, "limited"));
+    RawClient raw(server_.endpoint()), other(server_.endpoint());
+    raw.hello();
+    other.hello();
+    RawChannel channel, successor;
+    open_named_writer(raw, raw.open_table("limited"), 7, &channel);
+    if (channel.id == 0) return "no channel";
+    std::string text = commit_more_than_the_limit(raw, channel);
+    if (!text.empty()) return text;
+    if (open_named_writer(other, other.open_table("limited"), 7, &successor).status != GEAR_OK) return "not taken over";
+    raw.ring();
+    if (channel.settle() != GEAR_OK) return "the commit waits still";
+    if (channel.header()->steps_admitted != 4) return "admitted " + std::to_string(channel.header()->steps_admitted);
+    GEAR_OR_SAY(gear_table_drop(client, "limited"));
+    GEAR_OR_SAY(gear_close(client));
+    uint32_t refused = channel.header()->records_refused;
+    return refused == 1 ? "" : "refused " + std::to_string(refused);
+  }), "");
+}
+
+// A named segment cannot be sealed against those who have it writable.
+TEST_F(HostileRing, IsNotKilledByAChannelThatIsCutShort) {
+  for (Kind kind : {Kind::kWriter, Kind::kLeased, Kind::kDirect, Kind::kItems}) {
+    for (bool used : {false, true}) {
+      EXPECT_EQ(go_on_beside(server_, honest_, [&]() -> std::string {
+        RawClient raw(server_.endpoint());
+        raw.hello();
+        uint64_t table = raw.open_table("t");
+        layout::SamplerOpenRequest sampler{};
+        sampler.table_id = table;
+        sampler.direct = kind == Kind::kDirect ? 1 : 0;
+        sampler.batch_rows_max = sampler.batches_max = sampler.prefetch = 8;
+        layout::WriterOpenRequest writer{};
+        writer.table_id = table;
+        writer.lanes = 1;
+        RawReply reply = kind == Kind::kWriter  ? raw.ask(layout::ControlOp::kWriterOpen, writer)
+                         : kind == Kind::kItems ? raw.ask(layout::ControlOp::kItemsOpen, layout::TableIdRequest{table})
+                                                : raw.ask(layout::ControlOp::kSamplerOpen, sampler);
+        if (reply.descriptors.empty()) return "no channel: " + reply.text;
+        int channel = reply.descriptors[0].get();
+        if (used) {
+          Mapping mapping = Mapping::map(channel, reply.as<layout::ChannelReply>().channel_bytes, true).take();
+          auto* header = static_cast<layout::ChannelHeader*>(mapping.data());
+          auto* records = layout::at_offset<layout::SubmissionRecord>(header, header->submission_offset);
+          auto op = kind == Kind::kWriter    ? SubmissionOp::kNeedBlock
+                    : kind == Kind::kLeased  ? SubmissionOp::kDemand
+                    : kind == Kind::kDirect  ? SubmissionOp::kWatch
+                                             : SubmissionOp::kAnswer;
+          records[0] = raw_record(op, 0, 1, 1);
+          publish(header->submission_tail, uint64_t{1});
+          raw.ring();
+          int64_t deadline = deadline_after(kPatienceNs);
+          while (observe(header->submission_head) < 1 && left_until(deadline) > 0) usleep(100);
+        }
+        if (ftruncate(channel, 0) != 0) return "cannot truncate it";
+        raw.ring();
+        return raw.closed_by_server() ? "" : "not cut off";
+      }), "") << static_cast<int>(kind) << used;
     }
-    if (seen < kAhead) return "only " + std::to_string(seen) + " were drawn";
-    return parts >= 3 ? "" : "all at once";
+  }
+  EXPECT_NE(server_.log().find("expelled: cut its channel short"), std::string::npos) << server_.log();
+}
+
+// Its rows are gone, and no one else's: the server itself looks at no row.
+TEST_F(HostileRing, IsNotKilledByDataThatAreCutShort) {
+  EXPECT_EQ(go_on_beside(server_, honest_, [&]() -> std::string {
+    gear_client* client = nullptr;
+    gear_table* table = nullptr;
+    gear_writer* writer = nullptr;
+    gear_sampler* sampler = nullptr;
+    GEAR_OR_SAY(gear_connect(server_.endpoint().c_str(), nullptr, &client));
+    GEAR_OR_SAY(create_int_table(client, &table, 0666, "cut"));
+    gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+    options.mode = GEAR_SAMPLE_LEASED;
+    options.prefetch = 8;
+    GEAR_OR_SAY(gear_writer_open(table, nullptr, &writer));
+    for (int i = 0; i < 20; ++i) GEAR_OR_SAY(append_int(writer, i));
+    GEAR_OR_SAY(gear_writer_flush(writer, kCallNs, nullptr));
+    GEAR_OR_SAY(gear_sampler_open(table, &options, &sampler));
+    RawClient raw(server_.endpoint());
+    raw.hello();
+    layout::WriterOpenRequest request{};
+    request.table_id = raw.open_table("cut");
+    request.lanes = 1;
+    RawReply reply = raw.ask(layout::ControlOp::kWriterOpen, request);
+    if (reply.descriptors.size() != 2) return "no data: " + reply.text;
+    if (ftruncate(reply.descriptors[1].get(), 0) != 0) return "cannot truncate it";
+    gear_table_stats stats = GEAR_TABLE_STATS_INIT;
+    GEAR_OR_SAY(gear_table_get_stats(table, &stats));
+    GEAR_OR_SAY(gear_sampler_close(sampler));
+    GEAR_OR_SAY(gear_writer_close(writer));
+    GEAR_OR_SAY(gear_table_reset(table));
+    GEAR_OR_SAY(gear_table_drop(client, "cut"));
+    GEAR_OR_SAY(gear_close(client));
+    return {};
   }), "");
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "support/int_table.h"
+#include "support/limited_writer.h"
 #include "support/other_user.h"
 #include "support/raw_client.h"
 #include "support/server_process.h"
@@ -143,6 +144,23 @@ TEST_F(ServerQuotas, BoundTheClientsOfAUser) {
   }), "");
 }
 
+TEST_F(ServerQuotas, LetAClientReturnWhoseUserIsAtItsLimit) {
+  ServerProcess server([](ServerOptions* options) {
+    options->access = ConnectAccess::kAny;
+    options->user_quotas.clients_max = 1;
+  });
+  EXPECT_EQ(as_user(kFirst, [&]() -> std::string {
+    RawClient raw(server.endpoint());
+    RawReply hello = raw.hello();
+    if (hello.status != GEAR_OK) return hello.text;
+    layout::HelloReply was = hello.as<layout::HelloReply>();
+    RawReply other = RawClient(server.endpoint()).hello();
+    if (other.status != GEAR_ELIMIT) return "no limit: " + other.text;
+    RawReply back = RawClient(server.endpoint()).hello("raw", was.session, was.token);
+    return back.status == GEAR_OK ? "" : "could not return: " + back.text;
+  }), "");
+}
+
 TEST_F(ServerQuotas, BoundTheLanesOfAUser) {
   EXPECT_EQ(as_three([](UserQuotas* quotas) { quotas->lanes_max = 10; },
                      [](gear_client*, gear_table* table, bool limited) -> std::string {
@@ -176,6 +194,39 @@ TEST_F(ServerQuotas, BoundTheChannelsOfAUser) {
     if (!text.empty()) return text;
     GEAR_OR_SAY(gear_writer_close(writer));
     GEAR_OR_SAY(until_there_is_room([&] { return gear_sampler_open(table, nullptr, &samplers[1]); }));
+    return {};
+  }), "");
+}
+
+// A channel whose records wait for the limiter outlives its session; it is its user's still.
+TEST_F(ServerQuotas, CountChannelsThatOutliveTheirSessions) {
+  ServerProcess server([](ServerOptions* options) {
+    options->access = ConnectAccess::kAny;
+    options->user_quotas.channels_max = 1;
+    options->user_quotas.lanes_max = 1;
+  });
+  EXPECT_EQ(as_user(kFirst, [&]() -> std::string {
+    gear_client* client = nullptr;
+    GEAR_OR_SAY(gear_connect(server.endpoint().c_str(), nullptr, &client));
+    GEAR_OR_SAY(create_limited_table(client, "limited"));
+    RawClient raw(server.endpoint());
+    raw.hello();
+    RawChannel channel;
+    open_named_writer(raw, raw.open_table("limited"), 7, &channel);
+    if (channel.id == 0) return "no channel";
+    std::string text = commit_more_than_the_limit(raw, channel);
+    if (!text.empty()) return text;
+    if (raw.ask(layout::ControlOp::kGoodbye, nullptr, 0).status != GEAR_OK) return "no goodbye";
+    raw.disconnect();
+    for (int i = 0; i < 3; ++i) {
+      RawClient again(server.endpoint());
+      again.hello();
+      RawChannel none;
+      RawReply reply = open_named_writer(again, again.open_table("limited"), 8, &none);
+      if (reply.status != GEAR_ELIMIT || reply.text.find("user_channels_max") == std::string::npos) {
+        return "no limit: " + std::to_string(reply.status) + reply.text;
+      }
+    }
     return {};
   }), "");
 }

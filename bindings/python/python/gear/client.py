@@ -309,7 +309,7 @@ class Table:
         and pins; "auto": direct where the table allows it.
         anchor: which step of an item is the drawn step t.
         seed: 0 is from the system. The same seed over an unchanged table gives the same draws.
-        batches: held at one time. prefetch: leased, items drawn ahead.
+        batches: held at one time. prefetch: leased, items drawn ahead; batches * batch + prefetch is at most 65536.
         rows_min: when the timeout ends, a batch of at least so many rows is handed out.
         beta: weights are (N * P(i)) ** -beta, divided by the batch's largest unless
         normalise="none". 0 makes all of them 1.
