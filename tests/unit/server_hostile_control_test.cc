@@ -127,6 +127,7 @@ TEST_F(HostileControl, EndsNamesThatDoNotEnd) {
     hello.layout_version = layout::kLayoutVersion;
     hello.fingerprint = layout::kLayoutFingerprint;
     hello.session = 0;
+    hello.channels = 0;
     if (raw.ask(ControlOp::kHello, hello).status != GEAR_OK) return "no hello";
     layout::TableNameRequest name{};
     memset(&name, 'N', sizeof name);
