@@ -1,4 +1,4 @@
-// ctest: labels=unit timeout=120
+// ctest: labels=unit,tsan timeout=120
 //
 // A table goes from one conductor to the next; deaths in the middle of a store are in crash/table_crash_test.cc.
 
