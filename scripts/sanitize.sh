@@ -8,6 +8,10 @@ jobs=${1:-2}
 fixed_layout=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_layout=(setarch "$(uname -m)" -R); fi
 
+say() { echo "sanitize: $*"; }
+say "address, undefined: all but what is labelled slow (chaos, faults of system calls). Skipped, and said so by each, is what"
+say "loads libgear.so into a program built without them (python and ctypes, julia, rust), and what limits or locks memory."
+say "thread: what is labelled tsan. It sees a race where threads share one mapping; two mappings of a segment are two memories to it."
 for preset in asan tsan; do
   cmake --preset "$preset"
   "${fixed_layout[@]}" cmake --build --preset "$preset" -j"$jobs"

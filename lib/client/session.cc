@@ -120,6 +120,8 @@ Result<std::unique_ptr<Session>> Session::open(Descriptor socket, const std::str
 void Session::say_goodbye() {
   int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
   if (!abandoned_.empty()) {
+    take_late_replies(deadline_ns);
+    deadline_ns = deadline_after(kGoodbyeTimeoutNs);
     // The first takes late replies in, and asks for them to be undone; once the second is answered, they are.
     for (int i = 0; i < 2; ++i) static_cast<void>(exchange(ControlOp::kGoodbye, nullptr, 0, deadline_ns));
   } else {
@@ -127,6 +129,19 @@ void Session::say_goodbye() {
     for (int tries = 0; tries < 3; ++tries) {
       if (send(ControlOp::kGoodbye, next_request_, nullptr, 0, deadline_ns).ok() || link() != Link::kWhole) break;
     }
+  }
+}
+
+// Of tables that are being made: these are answered later than what was asked after them.
+void Session::take_late_replies(int64_t deadline_ns) {
+  auto creates = [](const Abandoned& one) { return !one.table.empty(); };
+  while (std::any_of(abandoned_.begin(), abandoned_.end(), creates) && left_until(deadline_ns) > 0) {
+    ControlHeader late{};
+    Result<Received> received =
+        receive_message(socket_.get(), buffer_.get(), layout::kControlBytesMax, deadline_ns, &late);
+    if (received.ok()) late = received.value().header;
+    if (late.magic == 0) return;  // none came
+    undo(late);
   }
 }
 
@@ -248,10 +263,7 @@ Result<Reply> Session::exchange(ControlOp op, const void* body, size_t body_byte
   if (!sent.ok() && sent.code() != GEAR_EDISCONNECTED) return within(name_of(op), sent);
   // A server that refuses the connection says why before it closes it, perhaps before we said a
   // word.
-  bool answered = false;
-  Result<Reply> reply = await_reply(op, request_id, body, sent.ok() ? deadline_ns : 0, &answered);
-  if (!answered && link() == Link::kWhole) abandon(op, request_id, body);
-  return reply;
+  return await_reply(op, request_id, body, sent.ok() ? deadline_ns : 0);
 }
 
 Status Session::send(ControlOp op, uint32_t request_id, const void* body, size_t body_bytes,
@@ -265,9 +277,9 @@ Status Session::send(ControlOp op, uint32_t request_id, const void* body, size_t
   return lost();
 }
 
-// *answered: whether the server answered, well or ill.
+// What is not answered, well or ill, is abandoned.
 Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void* body,
-                                   int64_t deadline_ns, bool* answered) {
+                                   int64_t deadline_ns) {
   bool closed = false;
   for (;;) {
     ControlHeader refused{};
@@ -290,9 +302,9 @@ Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void
         note_hang_up();
         return within(name_of(op), lost());
       }
+      abandon(op, request_id, body);
       if (code != GEAR_ETIMEDOUT) {
         // What came without its descriptors must leave nothing behind in the server.
-        abandon(op, request_id, body);
         undo(refused);
         return within(name_of(op), received.status());
       }
@@ -307,7 +319,6 @@ Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void
       undo(header);
       continue;
     }
-    *answered = true;
     if (header.status != GEAR_OK) {
       return Status(header.status, std::string(buffer_.get(), header.body_bytes));
     }
@@ -320,6 +331,7 @@ Result<Reply> Session::await_reply(ControlOp op, uint32_t request_id, const void
 }
 
 void Session::abandon(ControlOp op, uint32_t request_id, const void* body) {
+  if (link() != Link::kWhole) return;  // no reply will come
   Abandoned one{request_id, {}};
   if (op == ControlOp::kTableCreate) {
     one.table = static_cast<const layout::TableCreateRequest*>(body)->name;

@@ -109,6 +109,7 @@ class Session {
   Session(Descriptor socket, const std::string& client_name, int64_t request_timeout_ns,
           Comeback comeback);
   void say_goodbye();
+  void take_late_replies(int64_t deadline_ns);
   Status hello(int64_t deadline_ns);
   std::vector<char> hello_request(bool returning) const;
   Result<Reply> ask_again_if_broken(Lock& lock, layout::ControlOp op, const void* body,
@@ -128,7 +129,7 @@ class Session {
   Result<Reply> exchange(layout::ControlOp op, const void* body, size_t body_bytes,
                          int64_t deadline_ns);
   Result<Reply> await_reply(layout::ControlOp op, uint32_t request_id, const void* body,
-                            int64_t deadline_ns, bool* answered);
+                            int64_t deadline_ns);
   Status send(layout::ControlOp op, uint32_t request_id, const void* body, size_t body_bytes,
               int64_t deadline_ns);
   void abandon(layout::ControlOp op, uint32_t request_id, const void* body);

@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 /* What a batch is, how long it lives, and when there is none. */
 #include <pthread.h>
 #include <stdlib.h>

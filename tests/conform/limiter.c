@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 /* What the rate limiter admits, seen through append, flush and sample. */
 #include <pthread.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 /* The limiter of a table in use is changed. */
 #include <pthread.h>
 

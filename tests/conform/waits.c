@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 /* Calls that wait are woken by what ends their wait, with the status that says what it was. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

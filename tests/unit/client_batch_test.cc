@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 // Batches without a table behind them: handles, the pool, layout and weights.
 #include "client/batch.h"
 

@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 // Waiting on a channel: what ends a wait, and how soon.
 #include "client/channel.h"
 

@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 // The control connection against a server that answers late, wrongly, or not at all.
 #include "client/session.h"
 

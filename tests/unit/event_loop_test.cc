@@ -1,3 +1,4 @@
+// ctest: labels=tsan
 #include "server/event_loop.h"
 
 #include <fcntl.h>

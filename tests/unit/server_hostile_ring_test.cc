@@ -276,7 +276,8 @@ TEST_F(HostileRing, UpdatesOfGarbageChangeNoPriority) {
   gear_batch_release(batch);
 }
 
-// A table of all that a record can touch: explicit items of episodes with cells of their own, versions, prompt groups.
+// A table of all that a record can touch: explicit items of episodes with cells of their own, versions, prompt groups, and
+// a consumer group, which stays when its consumers go.
 void create_rich_table(gear_client* client) {
   gear_column_options columns[2] = {int_column(), int_column()};
   columns[1].name = "label";
@@ -294,6 +295,11 @@ void create_rich_table(gear_client* client) {
   options.prompt_groups_max = 4;
   gear_table* table = nullptr;
   ASSERT_EQ(gear_table_create(client, &options, &table), GEAR_OK) << gear_last_error();
+  gear_sampler* consumer = nullptr;
+  gear_sampler_options group = GEAR_SAMPLER_OPTIONS_INIT;
+  group.group = "g";
+  ASSERT_EQ(gear_sampler_open(table, &group, &consumer), GEAR_OK) << gear_last_error();
+  ASSERT_EQ(gear_sampler_close(consumer), GEAR_OK) << gear_last_error();
 }
 
 // Records of right ops and numbers near the edges, in any order; a part of them makes sense.

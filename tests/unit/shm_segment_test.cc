@@ -157,7 +157,7 @@ TEST_P(EitherSegment, SaysMagicVersionFingerprintKindAndSizeThatDoNotFit) {
   header.version = 77;
   status = refused();
   EXPECT_EQ(status.code(), GEAR_EVERSION);
-  EXPECT_TRUE(says(status, "is 77") && says(status, format("is %u", layout::kLayoutVersion)))
+  EXPECT_TRUE(says(status, "version is 77,") && says(status, format("are %u,", layout::kLayoutVersion)))
       << status.text();
 
   header.fingerprint = 0xabcdef;

@@ -1,4 +1,4 @@
-// ctest: labels=unit timeout=120
+// ctest: labels=unit,tsan timeout=120
 //
 // A table goes from one conductor to the next; deaths in the middle of a store are in crash/table_crash_test.cc.
 
@@ -219,7 +219,7 @@ TEST(TableAdopt, FindsNothingWrongOnlineWhileTheConductorWorks) {
   uint32_t lane = table->open_lane(1);
   append(*table, lane, 60);
   std::atomic<bool> over{false};
-  uint64_t checks = 0;
+  std::atomic<uint64_t> checks{0};
   std::string found;
   std::thread checker([&] {
     while (!over) {
