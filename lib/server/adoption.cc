@@ -80,6 +80,7 @@ class Adoption {
     adopt_groups();
     for (ChannelRecord* record : ledger_.channels()) GEAR_TRY(adopt_channel(record));
     for (const auto& table : conductor_.tables()) table->finish_adoption();
+    for (const auto& port : conductor_.ports()) port->settle();
     adopt_sessions();
     remove_strangers();
     return {};

@@ -55,6 +55,7 @@ class Conductor {
   uint64_t records() const;
 
  private:
+  void arm_tick(const Port& port);
   void retire(size_t index);
   void end_ports_of(const Table& table, int status);
 
