@@ -56,8 +56,8 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
   pool_->format();
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
   open_selectors(true);
-  directory_.publish_magic();
   data_.publish_magic();
+  directory_.publish_magic();  // last: a table is whole when this is
 }
 
 // Where everything is, and room for what is kept beside it.

@@ -9,6 +9,8 @@
 
 #include <cfloat>
 #include <cstdio>
+#include <cstring>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/shared_word.h"
@@ -55,6 +57,7 @@ class AdoptionTest : public testing::Test {
     layout::TableCreateRequest request{};
     snprintf(request.name, sizeof request.name, "t");
     request.capacity_items = 20;
+    request.capacity_steps = 100;
     request.column_count = 1;
     request.lanes_max = 4;
     request.block_steps = 4;
@@ -101,13 +104,14 @@ class AdoptionTest : public testing::Test {
     keep(port.take(), request);
   }
 
-  void push(uint32_t id, SubmissionOp op, uint32_t count, uint64_t argument = 0, double value = 0) {
+  void push(uint32_t id, SubmissionOp op, uint32_t count, uint64_t argument = 0, double value = 0, uint32_t flags = 0) {
     ChannelHeader* header = header_of(id);
     SubmissionRecord record{};
     record.op = static_cast<uint32_t>(op);
     record.count = count;
     record.argument = argument;
     record.value = value;
+    record.flags = flags;
     auto* ring = layout::at_offset<SubmissionRecord>(header, header->submission_offset);
     ring[header->submission_tail % header->submission_slots] = record;
     publish(header->submission_tail, header->submission_tail + 1);
@@ -142,6 +146,22 @@ class AdoptionTest : public testing::Test {
     return static_cast<ChannelHeader*>(conductor_->find_port(id)->segment().data());
   }
   ChannelRecord* record_of(uint32_t id) { return conductor_->find_port(id)->kept_in(); }
+  // What any client may do: it maps the segment writable.
+  void scribble(SegmentKind kind, uint64_t object, const std::function<void(SegmentHeader*)>& edit) {
+    SegmentHeader header;
+    FILE* file = fopen(path_of(kind, object).c_str(), "r+");
+    ASSERT_NE(file, nullptr);
+    ASSERT_EQ(fread(&header, sizeof header, 1, file), 1u);
+    edit(&header);
+    rewind(file);
+    ASSERT_EQ(fwrite(&header, sizeof header, 1, file), 1u);
+    ASSERT_EQ(fclose(file), 0);
+  }
+  static std::string path_of(SegmentKind kind, uint64_t object) {
+    return std::string(kSegmentFolder) + "/" + SegmentName{geteuid(), instance(), kind, object}.text();
+  }
+  static bool there(SegmentKind kind, uint64_t object) { return access(path_of(kind, object).c_str(), F_OK) == 0; }
+
   // The server died before it wrote down that the record is applied, and before it told the client.
   void forget_last_record(uint32_t id) {
     --record_of(id)->applied;
@@ -181,7 +201,7 @@ TEST_F(AdoptionTest, AnEndThatIsDoneIsNotAppliedAgainThoughADrawComesFirst) {
   open_sampler(1);
   open_writer(2);
   push(2, SubmissionOp::kCommit, 2, 2);
-  push(2, SubmissionOp::kEnd, 0, 2);
+  push(2, SubmissionOp::kEnd, 0, 2, 0, GEAR_TERMINATED);
   work();
   ASSERT_EQ(table().header().counters.episodes, 1u);
   forget_last_record(2);
@@ -224,6 +244,76 @@ TEST_F(AdoptionTest, LeasesOfASamplerThatDoesNothingExpire) {
   conductor_->tick(std::max(conductor_->tick_due(), now_ns()));
   conductor_->tick(std::max(conductor_->tick_due(), now_ns()));
   EXPECT_FALSE(conductor_->find_port(2)->wants_tick());
+}
+
+TEST_F(AdoptionTest, BelievesNoHeaderThatClientsCanWrite) {
+  const std::function<void(SegmentHeader*)> edits[] = {
+      [](SegmentHeader* header) { header->magic = 0; },
+      [](SegmentHeader* header) { header->magic = 77; },
+      [](SegmentHeader* header) { header->version += 1; },
+      [](SegmentHeader* header) { header->fingerprint ^= 1; },
+      [](SegmentHeader* header) { memset(header, 0xff, sizeof *header); },
+  };
+  create(GEAR_ITEMS_STEP);
+  open_writer(1);
+  push(1, SubmissionOp::kCommit, 2, 2);
+  work();
+  uint64_t rows = 2;
+  for (const auto& edit : edits) {
+    SCOPED_TRACE(rows);
+    die();
+    scribble(SegmentKind::kData, kTable, edit);
+    scribble(SegmentKind::kChannel, 1, edit);
+    ASSERT_TRUE(check_builds(list_segments(instance())).ok());
+    adopt();
+    ASSERT_NE(conductor_->find_table(kTable), nullptr);
+    ASSERT_NE(conductor_->find_port(1), nullptr);
+    EXPECT_EQ(table().items(), rows);
+    EXPECT_TRUE(map_segment("read", table().data().read_only_fd(), SegmentKind::kData, false).ok());
+    if (rows < 4) {
+      push(1, SubmissionOp::kCommit, 1, ++rows);
+      work();
+      EXPECT_EQ(table().items(), rows);
+    }
+  }
+}
+
+TEST_F(AdoptionTest, RefusesADirectoryOfAnotherBuild) {
+  create();
+  die();
+  scribble(SegmentKind::kDirectory, kTable, [](SegmentHeader* header) { header->fingerprint ^= 1; });
+  EXPECT_EQ(check_builds(list_segments(instance())).code(), GEAR_EVERSION);
+}
+
+TEST_F(AdoptionTest, SetsATableAsideWhoseDataIsOfAnotherSizeOrGone) {
+  for (off_t size : {off_t{8192}, off_t{10}, off_t{0}, off_t{1} << 30, off_t{-1}}) {
+    SCOPED_TRACE(size);
+    create(GEAR_ITEMS_STEP);
+    open_writer(1);
+    die();
+    std::string data = path_of(SegmentKind::kData, kTable);
+    ASSERT_EQ(size < 0 ? unlink(data.c_str()) : truncate(data.c_str(), size), 0);
+    adopt();
+    EXPECT_EQ(conductor_->find_table(kTable), nullptr);
+    ASSERT_EQ(adopted_.set_aside.size(), 1u);
+    EXPECT_EQ(adopted_.set_aside[0].name, "t");
+    EXPECT_TRUE(there(SegmentKind::kDirectory, kTable));
+    EXPECT_EQ(there(SegmentKind::kData, kTable), size >= 0);
+    adopted_ = {};
+    conductor_.reset();
+    ledger_.reset();
+    remove_segments_of(instance());
+  }
+}
+
+TEST_F(AdoptionTest, ExpelsAClientWhoseChannelIsLost) {
+  create();
+  open_writer(1);
+  die();
+  ASSERT_EQ(truncate(path_of(SegmentKind::kChannel, 1).c_str(), 4096), 0);
+  adopt();
+  EXPECT_EQ(conductor_->next_offender(), 1u);
+  EXPECT_TRUE(conductor_->find_port(1)->broken());
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST(TableAdopt, GoesOnNumberingEpisodeSlotsWhereTheLaneHasNone) {
   EXPECT_EQ(episodes[slot].number, 0u);
   append(*table, lane, 2);
   ASSERT_EQ(table->give_episode_cells(lane), Admit::kDone);
-  ASSERT_EQ(table->end_episode(lane, layout::kMarkTerminated), Admit::kDone);
+  ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED), Admit::kDone);
   ASSERT_TRUE(table->episodes_out(lane).empty());
   for (uint32_t number = 1; number < 3; ++number) {
     auto next = pass_on(std::move(table));
