@@ -5,6 +5,7 @@
 #include "server/adoption.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cfloat>
@@ -201,7 +202,7 @@ TEST_F(AdoptionTest, AnEndThatIsDoneIsNotAppliedAgainThoughADrawComesFirst) {
   open_sampler(1);
   open_writer(2);
   push(2, SubmissionOp::kCommit, 2, 2);
-  push(2, SubmissionOp::kEnd, 0, 2, 0, GEAR_TERMINATED);
+  push(2, SubmissionOp::kEnd, 0, 3, 0, GEAR_TERMINATED | layout::kEndHasFinal);
   work();
   ASSERT_EQ(table().header().counters.episodes, 1u);
   forget_last_record(2);
@@ -216,7 +217,7 @@ TEST_F(AdoptionTest, AnEndThatIsDoneIsNotAppliedAgainThoughADrawComesFirst) {
 TEST_F(AdoptionTest, TellsAClientOfWhatItsServerAppliedAndDidNotTell) {
   create();
   open_writer(1);
-  push(1, SubmissionOp::kCommit, 2, 2);
+  push(1, SubmissionOp::kCommit, 4, 4);  // the whole block: no grant is told of again
   work();
   --header_of(1)->submission_head;
   die();
@@ -244,6 +245,17 @@ TEST_F(AdoptionTest, LeasesOfASamplerThatDoesNothingExpire) {
   conductor_->tick(std::max(conductor_->tick_due(), now_ns()));
   conductor_->tick(std::max(conductor_->tick_due(), now_ns()));
   EXPECT_FALSE(conductor_->find_port(2)->wants_tick());
+}
+
+TEST(ProcessToAsk, IsDeadWhenThePidIsNobodysOrAnothers) {
+  EXPECT_FALSE(ProcessWatch::to_ask(getpid(), process_start_ticks(getpid())).dead());
+  EXPECT_FALSE(ProcessWatch::to_ask(getpid(), 0).dead());
+  EXPECT_TRUE(ProcessWatch::to_ask(getpid(), process_start_ticks(getpid()) + 1).dead());
+  EXPECT_FALSE(ProcessWatch::to_ask(getpid(), 0).pollable());
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(ProcessWatch::to_ask(child, 0).dead());
 }
 
 TEST_F(AdoptionTest, BelievesNoHeaderThatClientsCanWrite) {

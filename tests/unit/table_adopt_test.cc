@@ -354,6 +354,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TableAdoptSelector,
                                            GEAR_SELECT_PRIORITIZED, GEAR_SELECT_MAX_HEAP, GEAR_SELECT_MIN_HEAP,
                                            GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY));
 
+// A prompt group shows several items at once, and its server may die before the second last has its number.
+TEST(TableAdopt, NumbersWhatHasNoNumberAsNewest) {
+  testing::SelectIndex index(GEAR_SELECT_FIFO, 8, 0.6, 0.1);
+  std::vector<Rebuilt> live;
+  for (uint32_t slot = 0; slot < 5; ++slot) {
+    index->expect(slot);
+    index->insert(slot, 1);
+    live.push_back({slot, 1.0});
+  }
+  for (uint32_t slot : {1u, 2u, 3u}) index->expect(slot);
+  index->rebuild(live, 1);
+  std::vector<uint32_t> order;
+  Rng rng(1);
+  for (Pick pick; index->count() > 0;) {
+    ASSERT_TRUE(index->pick(rng, &pick));
+    order.push_back(pick.slot);
+    index->remove(pick.slot);
+  }
+  EXPECT_EQ(order, (std::vector<uint32_t>{0, 4, 2, 3, 1}));
+}
+
 // Prints how long it takes; a machine under load would make any bound wrong.
 TEST(TableAdopt, GoesOnWithAMillionItems) {
   for (uint32_t sampler : {GEAR_SELECT_UNIFORM, GEAR_SELECT_PRIORITIZED, GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY}) {
