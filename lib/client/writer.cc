@@ -257,7 +257,7 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
       lane.nothing_to_evict = false;
       return;
     case CompletionType::kEpisode:
-      if (grant.start_row < lane.episodes_granted) return;
+      if (static_cast<int32_t>(static_cast<uint32_t>(grant.start_row) - lane.episodes_granted) < 0) return;
       broken_ = broken_ || lane.episodes.full() || lane.episodes_wanted == 0 ||
                 grant.block >= header.episode_slots || grant.start_row != lane.episodes_granted;
       if (broken_) return;

@@ -39,7 +39,7 @@ struct WriterLane {
   GrantQueue<4>
       episodes;  // slots for per-episode cells; the front is of the current or coming episode
   uint32_t episodes_wanted = 0;
-  uint64_t episodes_granted = 0;
+  uint32_t episodes_granted = 0;  // wraps, as EpisodeRecord::number does
   bool cells_given = false;
 
   uint64_t rows = 0;  // filled so far, final observations too

@@ -223,7 +223,7 @@ struct LaneRecord {
   uint64_t version;
   uint64_t prompt_group;
   uint32_t prompt_size;     // 0: they are members of none
-  uint32_t reserved;
+  uint32_t episodes_granted; // EpisodeRecord::number of the next grant; stored after the slot's generation turns
 };
 inline constexpr uint32_t kLaneOpen = 1;
 inline constexpr uint32_t kLaneNamed = 2;

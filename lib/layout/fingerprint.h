@@ -42,7 +42,7 @@ inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     sizeof(TableCreateRequest), sizeof(ColumnSpec), sizeof(TableReply), sizeof(SamplerOpenRequest),
     sizeof(IndexRecord), offsetof(TableHeader, indexes), sizeof(SelectorSpec), sizeof(WriterOpenRequest),
     sizeof(GroupStatsReply), sizeof(HelloRequest), sizeof(HelloReply), offsetof(BlockRecord, writer), sizeof(PromptRecord),
-    sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(LaneRecord, wants), offsetof(EpisodeRecord, number), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
+    sizeof(IntentRecord), offsetof(IntentRecord, samples), offsetof(LaneRecord, wants), offsetof(LaneRecord, episodes_granted), offsetof(EpisodeRecord, number), offsetof(TableHeader, prompts_offset), offsetof(TableHeader, secret),
     offsetof(TableHeader, intent), sizeof(LedgerHeader), sizeof(SessionRecord), sizeof(ChannelRecord),
     offsetof(ChannelRecord, applied), offsetof(ChannelRecord, sampler), offsetof(ChannelRecord, note), sizeof(LeasesHeader),
     offsetof(LeasesHeader, revoked), sizeof(LeaseRecord), sizeof(GroupHeader), offsetof(GroupHeader, cursor),

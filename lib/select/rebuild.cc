@@ -92,11 +92,15 @@ void store_heap(const HeapArrays& arrays, uint64_t base, const std::vector<doubl
   }
 }
 
-// Numbers of insertions (or changes) are given in order, each first to its slot and then counted.
+// Numbers of insertions (or changes) are given in order, each first to its slot and then counted. What has none is newer than
+// all others: the newest, and a member of a prompt group that was shown before it.
 void complete_number(uint64_t* numbers, uint64_t& given, const std::vector<Rebuilt>& live, uint32_t newest) {
-  if (newest != kNone && numbers[newest] == 0) note(numbers[newest], given + 1);
   uint64_t largest = given;
   for (const Rebuilt& item : live) largest = std::max(largest, numbers[item.slot]);
+  for (const Rebuilt& item : live) {
+    if (numbers[item.slot] == 0 && item.slot != newest) note(numbers[item.slot], ++largest);
+  }
+  if (newest != kNone && numbers[newest] == 0) note(numbers[newest], ++largest);
   correct(given, largest);
 }
 

@@ -80,6 +80,7 @@ class Adoption {
     adopt_groups();
     for (ChannelRecord* record : ledger_.channels()) GEAR_TRY(adopt_channel(record));
     for (const auto& table : conductor_.tables()) table->finish_adoption();
+    for (const auto& port : conductor_.ports()) port->settle();
     adopt_sessions();
     remove_strangers();
     return {};
@@ -122,9 +123,11 @@ class Adoption {
 
 Status Adoption::adopt_table(uint64_t id) {
   ledger_.pass_table_id(id);
-  if (!made(SegmentKind::kDirectory, id) || !made(SegmentKind::kData, id)) return {};  // a stranger
+  // The directory is finished last. Where it is whole nothing goes, whatever became of the data.
+  if (!made(SegmentKind::kDirectory, id)) return {};  // a stranger
   Segment directory, data;
   Status opened = open_pair(instance_id_, id, &directory, &data);
+  if (directory.data() != nullptr && state_in(directory) == TableState::kDropped) return {};  // a stranger
   if (opened.code() == GEAR_EMFILE || opened.code() == GEAR_ENOMEM) return opened;
   if (!opened.ok()) {
     put_aside(id, opened.text());
@@ -132,7 +135,6 @@ Status Adoption::adopt_table(uint64_t id) {
   }
   TableState state = state_in(directory);
   std::string name = name_in(directory);
-  if (state == TableState::kDropped) return {};  // a stranger
   if (state == TableState::kSetAside) {
     put_aside(id, "it was set aside before");
     return {};
@@ -258,7 +260,8 @@ void Adoption::adopt_sessions() {
               ? ProcessWatch::of_process_started(record->pid, record->start_ticks)
               : ProcessWatch::of_process(record->pid);
       session.dead = watch.status().code() == GEAR_EDISCONNECTED;
-      if (watch.ok()) session.process = watch.take();
+      // No descriptor left, say: then its death is asked for.
+      session.process = watch.ok() ? watch.take() : ProcessWatch::to_ask(record->pid, record->start_ticks);
     }
     known.insert(session.id);
     adopted_.sessions.push_back(std::move(session));
@@ -304,7 +307,7 @@ void Adoption::remove_strangers() {
 Status check_builds(const std::vector<SegmentName>& names) {
   NamesKept kept;
   for (const SegmentName& name : names) {
-    if (look_at_segment(name) != SegmentLook::kForeign) continue;
+    if (clients_write(name.kind) || look_at_segment(name) != SegmentLook::kForeign) continue;
     Result<Segment> foreign = Segment::adopt(kPurpose, name.kind, name.instance_id, name.object_id);
     if (foreign.status().code() == GEAR_EVERSION) return foreign.status();
   }

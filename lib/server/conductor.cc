@@ -17,7 +17,7 @@ size_t Conductor::poll() {
     Port& port = *ports_[i];
     size_t worked = port.work();
     done += worked;
-    if (worked > 0 && port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
+    if (worked > 0) arm_tick(port);
     if (worked > 0 && port.broken()) accuse(port);
     if (port.finished()) {
       retire(i);
@@ -29,9 +29,14 @@ size_t Conductor::poll() {
   return done;
 }
 
+void Conductor::arm_tick(const Port& port) {
+  if (port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
+}
+
 void Conductor::drain() {
   for (const auto& port : ports_) {
     port->drain();
+    arm_tick(*port);
     if (port->broken()) accuse(*port);
   }
 }
@@ -92,6 +97,7 @@ void Conductor::drop_table(Table& table) {
 
 Port* Conductor::add_port(std::unique_ptr<Port> port) {
   ports_.push_back(std::move(port));
+  arm_tick(*ports_.back());
   return ports_.back().get();
 }
 

@@ -59,6 +59,7 @@ class Conductor {
   uint64_t records() const;
 
  private:
+  void arm_tick(const Port& port);
   void retire(size_t index);
   void accuse(const Port& port);
   void end_ports_of(const Table& table, int status);

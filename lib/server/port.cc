@@ -132,6 +132,16 @@ size_t Port::take_records() {
   return taken;
 }
 
+// Samplers recognise what is done by their leases; of them the table's intent has the channel with another one's position.
+void Port::settle() {
+  if (failure_ != 0) return;
+  if (kind() == layout::ChannelKind::kWriter && table_->record_done(id_, position())) {
+    publish(record_->applied, position() + 1);
+    if (!submissions_.resume(record_->applied)) return fail(GEAR_EPROTOCOL);
+  }
+  publish_progress();
+}
+
 // A client that goes on pushing keeps nobody here for longer than one ring.
 void Port::drain() {
   for (uint64_t left = plan_.submission_slots + parts_most(); failure_ == 0 && left > 0;) {

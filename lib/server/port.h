@@ -61,6 +61,10 @@ class Port {
   // nullptr when it is kept nowhere.
   layout::ChannelRecord* kept_in() const { return record_ == &unkept_ ? nullptr : record_; }
 
+  // Once, when its table's adoption is finished and before any port works, for the table remembers one record only: passes
+  // over the record at which the other server died when it is done, and tells the client how far it is.
+  void settle();
+
   // Works off what is in the ring now, at most one ring full.
   void drain();
 

@@ -131,6 +131,7 @@ SamplerPort::SamplerPort(layout::ChannelRecord* record, Segment segment, std::sh
       unique_(record->sampler.unique != 0 && record->sampler.group[0] == '\0'),
       prefetch_(record->sampler.prefetch),
       direct_(record->sampler.direct != 0),
+      rows_leased_most_(rows_leased_most(record->sampler)),
       filter_{record->sampler.version_policy, record->sampler.version_lag} {
   if (direct_) watched_items_ = record->note;
   if (unique_ && !direct_) aside_.reserve(record->completion_slots);

@@ -466,25 +466,40 @@ Session* ServerLoop::resume(Session& fresh, const layout::ControlHeader& header,
   return &session;
 }
 
+// After an error both are as they were.
 Status ServerLoop::move_connection(Session& from, Session& to) {
+  auto watch = [&](uint64_t id) -> Status {
+    GEAR_TRY(loop_->add(from.socket.get(), token(Source::kSocket, id)));
+    return loop_->add(from.doorbell.get(), token(Source::kDoorbell, id));
+  };
+  auto unwatch = [&] {
+    loop_->remove(from.socket.get());
+    loop_->remove(from.doorbell.get());
+  };
+  unwatch();
+  Status watched = watch(to.id);
+  if (!watched.ok()) {
+    unwatch();
+    (void)watch(from.id);
+    return watched;
+  }
   close_socket(to);
   if (to.doorbell.valid()) loop_->remove(to.doorbell.get());
-  loop_->remove(from.socket.get());
-  loop_->remove(from.doorbell.get());
   to.peer = std::move(from.peer);  // with its groups, which the ledger does not keep
   to.socket = std::move(from.socket);
   to.doorbell = std::move(from.doorbell);
-  if (from.process.pollable()) loop_->remove(from.process.fd());
-  if (!from.process.pollable()) --unpollable_;
-  if (from.process.pollable() && !to.process.pollable()) {
-    to.process = std::move(from.process);
+  if (!from.process.pollable()) {
     --unpollable_;
-    GEAR_TRY(loop_->add(to.process.fd(), token(Source::kProcess, to.id)));
+  } else {
+    loop_->remove(from.process.fd());
+    // Where it cannot be watched, it is asked for as before.
+    bool better = !to.process.pollable() && loop_->add(from.process.fd(), token(Source::kProcess, to.id)).ok();
+    if (better) {
+      to.process = std::move(from.process);
+      --unpollable_;
+    }
   }
-  uint64_t gone = from.id;
-  GEAR_TRY(loop_->add(to.socket.get(), token(Source::kSocket, to.id)));
-  GEAR_TRY(loop_->add(to.doorbell.get(), token(Source::kDoorbell, to.id)));
-  sessions_.erase(gone);
+  sessions_.erase(from.id);
   requests_.facts.clients = sessions_.size();
   return {};
 }
@@ -516,7 +531,7 @@ void ServerLoop::settle_adopted() {
     if (!session.process.pollable()) {
       ++unpollable_;
     } else if (!loop_->add(session.process.fd(), token(Source::kProcess, id)).ok()) {
-      session.process = ProcessWatch();
+      session.process = ProcessWatch::to_ask(session.record->pid, session.record->start_ticks);
       ++unpollable_;
     }
   }

@@ -137,6 +137,13 @@ Result<ProcessWatch> ProcessWatch::of_process_started(pid_t pid, uint64_t start_
   return watch;
 }
 
+ProcessWatch ProcessWatch::to_ask(pid_t pid, uint64_t start_ticks) {
+  ProcessWatch watch;
+  watch.pid_ = pid;
+  watch.start_ticks_ = start_ticks;
+  return watch;
+}
+
 uint64_t process_start_ticks(pid_t pid) {
   ProcessLook now = look_at(pid);
   return now.seen == Seen::kRunning ? now.start_ticks : 0;
@@ -150,7 +157,8 @@ bool ProcessWatch::dead() const {
   if (pid_ == 0) return false;
   ProcessLook now = look_at(pid_);
   // Hidden (no descriptor left, say) proves nothing.
-  return now.seen == Seen::kDead || (now.seen == Seen::kRunning && now.start_ticks != start_ticks_);
+  bool another = start_ticks_ != 0 && now.seen == Seen::kRunning && now.start_ticks != start_ticks_;
+  return now.seen == Seen::kDead || another;
 }
 
 }  // namespace gear

@@ -35,6 +35,8 @@ class ProcessWatch {
   // The process of that pid that started then (process_start_ticks); EDISCONNECTED also when another has the pid now.
   static Result<ProcessWatch> of_process_started(pid_t pid, uint64_t start_ticks,
                                                  WatchWay best = WatchWay::kPidfd);
+  // The same, to be asked: needs nothing, so that it can stand in where no other watch is to be had. start_ticks 0: not known.
+  static ProcessWatch to_ask(pid_t pid, uint64_t start_ticks);
 
   // True when fd() becomes readable at the death of the process. Otherwise fd() is -1, and dead()
   // is to be asked now and then.

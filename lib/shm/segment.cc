@@ -191,6 +191,17 @@ Status check_header(const std::string& purpose, const layout::SegmentHeader& hea
   return {};
 }
 
+// All but the magic.
+void write_header(void* data, layout::SegmentKind kind, uint64_t bytes, uint64_t instance_id, uint64_t object_id) {
+  auto* header = static_cast<layout::SegmentHeader*>(data);
+  header->version = layout::kLayoutVersion;
+  header->kind = static_cast<uint32_t>(kind);
+  header->fingerprint = layout::kLayoutFingerprint;
+  header->size_bytes = bytes;
+  header->instance_id = instance_id;
+  header->object_id = object_id;
+}
+
 std::atomic<bool> said_memfd, said_huge_pages, said_populate, said_lock;
 
 }  // namespace
@@ -279,7 +290,7 @@ void Segment::remove_name() {
 // A lock that lasts as long as its holder: who finds the name can tell whether its server lives, whatever namespaces lie
 // between. Not on what clients are given writable: they would hold the lock too.
 Status Segment::hold(const std::string& what, layout::SegmentKind kind) const {
-  if (kind == layout::SegmentKind::kChannel || kind == layout::SegmentKind::kData) return {};
+  if (clients_write(kind)) return {};
   if (flock(writable_.get(), LOCK_SH | LOCK_NB) == 0) return {};
   return error(GEAR_EADDRINUSE, "%s: another process holds it (gearctl gc?); try again when that is done",
                what.c_str());
@@ -409,13 +420,7 @@ Result<Segment> Segment::create(const std::string& purpose, layout::SegmentKind 
   if (!named && fcntl(segment.writable_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return system_error(errno, purpose + ": sealing a memfd");
   }
-  auto* header = static_cast<layout::SegmentHeader*>(segment.data());
-  header->version = layout::kLayoutVersion;
-  header->kind = static_cast<uint32_t>(kind);
-  header->fingerprint = layout::kLayoutFingerprint;
-  header->size_bytes = size.value();
-  header->instance_id = instance_id;
-  header->object_id = object_id;
+  write_header(segment.data(), kind, size.value(), instance_id, object_id);
   return segment;
 }
 
@@ -427,8 +432,7 @@ void Segment::publish_magic() {
 // ---- segments of others
 
 namespace {
-Result<Mapping> map_checked(const std::string& purpose, int fd, layout::SegmentKind kind,
-                            bool writable, const Maker& maker) {
+Result<Mapping> map_sized(const std::string& purpose, int fd, layout::SegmentKind kind, bool writable) {
   struct stat file;
   if (fstat(fd, &file) != 0) return system_error(errno, purpose + ": fstat of a segment");
   if (!S_ISREG(file.st_mode)) {
@@ -445,8 +449,15 @@ Result<Mapping> map_checked(const std::string& purpose, int fd, layout::SegmentK
   if (!mapped.ok()) {
     return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
   }
+  return mapped;
+}
+
+Result<Mapping> map_checked(const std::string& purpose, int fd, layout::SegmentKind kind,
+                            bool writable, const Maker& maker) {
+  Result<Mapping> mapped = map_sized(purpose, fd, kind, writable);
+  if (!mapped.ok()) return mapped;
   const auto* header = static_cast<const layout::SegmentHeader*>(mapped.value().data());
-  GEAR_TRY(check_header(purpose, *header, bytes, kind, maker));
+  GEAR_TRY(check_header(purpose, *header, mapped.value().size(), kind, maker));
   return mapped;
 }
 }  // namespace
@@ -473,8 +484,12 @@ Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind k
                  file.st_uid, file.st_mode & 0777, geteuid());
   }
   GEAR_TRY(segment.hold(what, kind));
-  Result<Mapping> mapped = map_checked(what, segment.writable_.get(), kind, true, kDeadServer);
+  bool believed = !clients_write(kind);
+  Result<Mapping> mapped = believed ? map_checked(what, segment.writable_.get(), kind, true, kDeadServer)
+                                    : map_sized(what, segment.writable_.get(), kind, true);
   if (!mapped.ok()) return mapped.status();
+  // Whatever a client left there: whose it is, the name says; whether it is whole and large enough, the caller knows.
+  if (!believed) write_header(mapped.value().data(), kind, mapped.value().size(), instance_id, object_id);
   const auto& header = *static_cast<const layout::SegmentHeader*>(mapped.value().data());
   if (header.instance_id != instance_id || header.object_id != object_id) {
     return error(GEAR_EPROTOCOL, "%s: its header says instance %016llx, object %llx", what.c_str(),
@@ -484,6 +499,7 @@ Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind k
   segment.read_only_.reset(shm_open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0));
   if (!segment.read_only_.valid()) return descriptor_error(errno, what + " read-only");
   segment.mapping_ = mapped.take();
+  if (!believed) segment.publish_magic();
   segment.name_ = std::move(name);
   segment.owner_pid_ = getpid();
   return segment;

@@ -69,7 +69,8 @@ class Segment {
   // Takes over the named segment that a dead server of this instance left: the same memory, which its clients still map. Its
   // name goes with it as if made here, unless keep_name. Only for the holder of the instance's lock.
   // Errors: ENOTFOUND; EVERSION (versions and fingerprints of both builds in the text); EPERM (another owner or mode);
-  // EPROTOCOL (half made, truncated, or not what its name says); EADDRINUSE (another process holds it: a server, or one
+  // EPROTOCOL (half made, truncated, or not what its name says; but of a segment that clients write nothing is believed: its
+  // header is written anew, and its size is for the caller to judge); EADDRINUSE (another process holds it: a server, or one
   // that removes it); EMFILE, ENOMEM, ESYSTEM.
   static Result<Segment> adopt(const std::string& purpose, layout::SegmentKind kind,
                                uint64_t instance_id, uint64_t object_id);

@@ -114,8 +114,7 @@ SegmentLook look_at_segment(const SegmentName& name) {
 std::optional<DeadInstance> DeadInstance::hold(const std::vector<SegmentName>& segments) {
   DeadInstance dead;
   for (const SegmentName& name : segments) {
-    // These two are given to clients, who would hold the lock too.
-    if (name.kind == SegmentKind::kChannel || name.kind == SegmentKind::kData) continue;
+    if (clients_write(name.kind)) continue;  // clients would hold the lock too
     Descriptor file = open_to_look(name);
     struct stat seen;
     if (!file.valid() || fstat(file.get(), &seen) != 0) continue;  // it went

@@ -15,6 +15,11 @@ inline constexpr const char* kSegmentFolder = "/dev/shm";
 
 const char* kind_name(layout::SegmentKind kind);  // "directory"
 
+// Whether clients map segments of this kind writable: nothing in them decides anything.
+constexpr bool clients_write(layout::SegmentKind kind) {
+  return kind == layout::SegmentKind::kChannel || kind == layout::SegmentKind::kData;
+}
+
 // "gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>"
 struct SegmentName {
   uint32_t uid;

@@ -156,12 +156,17 @@ Status Table::adopt_episodes() {
     lane.episodes.push_back(slot);
     hold_episode(slot);
   }
-  for (Lane& lane : lanes_) {
+  for (uint32_t index = 0; index < header_->lanes_max; ++index) {
+    Lane& lane = lanes_[index];
+    if (!lane.open) continue;
+    lane.episodes_granted = lane_records_[index].episodes_granted;
     if (lane.episodes.empty()) continue;
     std::sort(lane.episodes.begin(), lane.episodes.end(), [&](uint32_t a, uint32_t b) {
       return static_cast<int32_t>(episodes_[a].number - episodes_[b].number) < 0;
     });
+    // The count may lag behind a grant by one.
     lane.episodes_granted = episodes_[lane.episodes.back()].number + 1;
+    note(lane_records_[index].episodes_granted, lane.episodes_granted);
     lane.cells_given = episodes_[lane.episodes.front()].given != 0;
   }
   return {};

@@ -318,6 +318,11 @@ void Checker::check_range(uint32_t slot, const ItemRecord& item) {
       wrong = "is the last of its chain";
       break;
     }
+    // Adoption takes a link for whole only when both ends have it.
+    if (strict() && blocks_[next].previous != block) {
+      wrong = "has a next one that does not follow it";
+      break;
+    }
     block = next;
   }
   bool episode_free = item.episode != kNone && observe(episodes_[item.episode].generation) % 2 == 0;

@@ -56,8 +56,8 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
   pool_->format();
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
   open_selectors(true);
-  directory_.publish_magic();
   data_.publish_magic();
+  directory_.publish_magic();  // last: a table is whole when this is
 }
 
 // Where everything is, and room for what is kept beside it.
@@ -121,6 +121,7 @@ uint32_t Table::open_lane(uint32_t channel, uint32_t owner_index) {
     note(record.priority_given, 0u);
     note(record.version, uint64_t{0});
     note(record.prompt_size, 0u);
+    note(record.episodes_granted, 0u);
     sync_lane(lane, index);
     // Last: an open lane is whole.
     publish(record.state, layout::kLaneOpen);
@@ -186,6 +187,7 @@ bool Table::grant_episode(uint32_t index, uint32_t* slot) {
   note(record.writer, lane.channel);
   note(record.number, lane.episodes_granted++);
   publish(record.generation, record.generation + 1);
+  note(lane_records_[index].episodes_granted, lane.episodes_granted);
   set_wants(index, lane.wants - one);
   end_intent();
   episode_holds_[*slot] = 1;

@@ -63,6 +63,10 @@ class Table {
   // Of the writer's record that is applied next. When it is the one at which a server died, what of it is done already is
   // not done again.
   void begin_record(uint32_t channel, uint64_t position);
+  // Whether that record of a writer is the one at which a server died, and is done: after finish_adoption, until another begins.
+  bool record_done(uint32_t channel, uint64_t position) const {
+    return header_->intent.channel == channel && header_->intent.position == position && record_done();
+  }
   const layout::LaneRecord& lane_record(uint32_t lane) const { return lane_records_[lane]; }
   // What the lane's writer asked for and does not have: kept for a server to come. Grants count down by themselves.
   void note_wants(uint32_t lane, uint32_t blocks, uint32_t episodes);

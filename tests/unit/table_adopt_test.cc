@@ -141,6 +141,76 @@ TEST(TableAdopt, FreesWhatNobodyClaims) {
   EXPECT_EQ(adopted.header().counters.blocks_free, adopted.header().block_count);
 }
 
+std::unique_ptr<Table> make_table_of(const std::function<void(layout::TableCreateRequest*, layout::ColumnSpec*)>& edit) {
+  layout::TableCreateRequest request{};
+  snprintf(request.name, sizeof request.name, "t");
+  request.capacity_items = 20;
+  request.column_count = 2;
+  request.lanes_max = 2;
+  request.block_steps = 4;
+  request.numa_node = -1;
+  request.sampler = GEAR_SELECT_UNIFORM;
+  request.remover = GEAR_SELECT_FIFO;
+  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
+  layout::ColumnSpec columns[2] = {};
+  snprintf(columns[0].name, sizeof columns[0].name, "x");
+  snprintf(columns[1].name, sizeof columns[1].name, "y");
+  columns[0].dtype = columns[1].dtype = GEAR_U64;
+  edit(&request, columns);
+  Result<Geometry> geometry = plan_geometry(request, columns);
+  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
+  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
+  EXPECT_TRUE(table.ok()) << table.status().text();
+  return table.take();
+}
+
+// A client passes over a grant of an episode slot that has a number it had before.
+TEST(TableAdopt, GoesOnNumberingEpisodeSlotsWhereTheLaneHasNone) {
+  auto table = make_table_of([](layout::TableCreateRequest* request, layout::ColumnSpec* columns) {
+    columns[1].flags = GEAR_COLUMN_PER_EPISODE;
+    request->episode_steps_max = 4;
+  });
+  uint32_t lane = table->open_lane(1);
+  const auto* episodes =
+      layout::at_offset<layout::EpisodeRecord>(table->directory().data(), table->header().episodes_offset);
+  uint32_t slot = 0;
+  ASSERT_TRUE(table->grant_episode(lane, &slot));
+  EXPECT_EQ(episodes[slot].number, 0u);
+  append(*table, lane, 2);
+  ASSERT_EQ(table->give_episode_cells(lane), Admit::kDone);
+  ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED), Admit::kDone);
+  ASSERT_TRUE(table->episodes_out(lane).empty());
+  for (uint32_t number = 1; number < 3; ++number) {
+    auto next = pass_on(std::move(table));
+    ASSERT_TRUE(next.ok()) << next.status().text();
+    table = next.take();
+    Owner owner;
+    table->own_lane(lane, &owner, 0);
+    table->rest_of(1);
+    table->finish_adoption();
+    episodes = layout::at_offset<layout::EpisodeRecord>(table->directory().data(), table->header().episodes_offset);
+    ASSERT_TRUE(table->grant_episode(lane, &slot));
+    EXPECT_EQ(episodes[slot].number, number);
+  }
+}
+
+// Only what both ends say is a link; the item's rows would break off.
+TEST(TableAdopt, RefusesAnItemWhoseSecondBlockDoesNotFollowTheFirst) {
+  auto table = make_table_of([](layout::TableCreateRequest* request, layout::ColumnSpec*) {
+    request->item_policy = GEAR_ITEMS_SEQUENCE;
+    request->item_length = 6;
+    request->item_period = 1;
+  });
+  append(*table, table->open_lane(1), 12);
+  ASSERT_GT(table->items(), 0u);
+  const ItemRecord* item = items_of(*table);
+  blocks_of(*table)[blocks_of(*table)[item->block].next].previous = layout::kNone;
+  auto next = pass_on(std::move(table));
+  ASSERT_FALSE(next.ok());
+  EXPECT_EQ(next.status().code(), GEAR_ECORRUPT);
+  EXPECT_NE(next.status().text().find("does not follow it"), std::string::npos) << next.status().text();
+}
+
 // Each rule of the checker, broken by one word; the text must name what is wrong.
 struct Damage {
   const char* text;
@@ -283,6 +353,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TableAdoptSelector,
                          ::testing::Values(GEAR_SELECT_UNIFORM, GEAR_SELECT_FIFO, GEAR_SELECT_LIFO,
                                            GEAR_SELECT_PRIORITIZED, GEAR_SELECT_MAX_HEAP, GEAR_SELECT_MIN_HEAP,
                                            GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY));
+
+// A prompt group shows several items at once, and its server may die before the second last has its number.
+TEST(TableAdopt, NumbersWhatHasNoNumberAsNewest) {
+  testing::SelectIndex index(GEAR_SELECT_FIFO, 8, 0.6, 0.1);
+  std::vector<Rebuilt> live;
+  for (uint32_t slot = 0; slot < 5; ++slot) {
+    index->expect(slot);
+    index->insert(slot, 1);
+    live.push_back({slot, 1.0});
+  }
+  for (uint32_t slot : {1u, 2u, 3u}) index->expect(slot);
+  index->rebuild(live, 1);
+  std::vector<uint32_t> order;
+  Rng rng(1);
+  for (Pick pick; index->count() > 0;) {
+    ASSERT_TRUE(index->pick(rng, &pick));
+    order.push_back(pick.slot);
+    index->remove(pick.slot);
+  }
+  EXPECT_EQ(order, (std::vector<uint32_t>{0, 4, 2, 3, 1}));
+}
 
 // Prints how long it takes; a machine under load would make any bound wrong.
 TEST(TableAdopt, GoesOnWithAMillionItems) {
