@@ -172,6 +172,7 @@ Result<Reply> answer_again(ControlOp op, Result<Reply> reply) {
   int code = reply.ok() ? GEAR_OK : reply.status().code();
   bool ends = op == ControlOp::kTableDrop || op == ControlOp::kGroupDrop;
   if (ends && code == GEAR_ENOTFOUND) return Reply();
+  if (op == ControlOp::kTableClose && code == GEAR_ECLOSED) return Reply();
   if (op == ControlOp::kTableCreate && code == GEAR_EEXISTS) {
     return error(GEAR_EDISCONNECTED,
                  "create table: the server went away while it made the table, and has one of that name now, of this call "
