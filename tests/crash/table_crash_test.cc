@@ -364,7 +364,6 @@ const Setup kSetups[] = {
     {.name = "steps, top_k, few", .sampler = GEAR_SELECT_TOP_K, .remover = GEAR_SELECT_FIFO, .capacity = 3, .episodes = 4},
     {.name = "steps, recency, scaled", .sampler = GEAR_SELECT_RECENCY, .remover = GEAR_SELECT_LIFO, .episodes = 4,
      .half_life = 0.02},
-    {.name = "sequences, too large", .policy = GEAR_ITEMS_SEQUENCE, .capacity_bytes = 16, .episodes = 3},
     {.name = "steps, mixture, fifo", .sampler = GEAR_SELECT_MIXTURE, .block_steps = 2, .new_priority = 1},
     {.name = "sequences, prioritized, fifo", .policy = GEAR_ITEMS_SEQUENCE, .sampler = GEAR_SELECT_PRIORITIZED,
      .block_steps = 2},
