@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 
 #include "base/crash_point.h"
+#include "crash/adoption_places.h"
 #include "shm/segment_names.h"
 #include "table/table.h"
 
@@ -132,34 +134,33 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     EXPECT_EQ(table.drawable(), live);
   }
 
-  uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
-  Owner owner_;
-  uint64_t* applied_ = nullptr;  // records, in memory that outlives a process
-};
 
-TEST_P(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
-  uint64_t deaths = 0;
-  for (int status = kCrashStatus; status == kCrashStatus;) {
-    SCOPED_TRACE(deaths + 1);
-    fflush(nullptr);
+  // A conductor that dies at its store `at`, the next at `place` of its adoption if one is given; the third goes on. The
+  // status of the first.
+  int die_and_go_on(uint64_t at, const std::string& place, AdoptionPlaces* places) {
     *applied_ = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
+    int status = in_child([&] {
       std::unique_ptr<Table> table = create();
       if (table->open_lane(1) != 0) _exit(2);
       table->own_lane(0, &owner_, 0);
-      crash_points_arm(deaths + 1);
+      crash_points_arm(at);
       go_on(table.get());
       crash_points_arm(0);
-      NamesKept kept;
-      _exit(HasFailure() ? 1 : 0);
+    });
+    EXPECT_TRUE(status == kCrashStatus || status == 0) << status;
+    if (!place.empty()) {
+      int second = in_child([&] {
+        crash_points_arm_at(place, 1);
+        adopt();
+      });
+      EXPECT_EQ(second, kCrashStatus);
     }
-    int ended = 0;
-    waitpid(pid, &ended, 0);
-    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    ASSERT_TRUE(status == kCrashStatus || status == 0) << status;
+    places->begin();
     std::unique_ptr<Table> table = adopt();
     if (table) {
+      if (place.empty()) {
+        for (const std::string& met : places->end()) adopter_deaths_.push_back({at, met});
+      }
       check_whole(*table);
       go_on(table.get());
       const layout::TableCounters& counters = table->header().counters;
@@ -173,11 +174,42 @@ TEST_P(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
     }
     table.reset();
     for (const SegmentName& name : list_segments(instance_)) remove_segment(name);
-    if (HasFailure()) return;
-    if (status == kCrashStatus) ++deaths;
+    return status;
+  }
+
+  static int in_child(const std::function<void()>& body) {
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+      body();
+      NamesKept kept;
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int ended = 0;
+    waitpid(pid, &ended, 0);
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+  }
+
+  uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
+  Owner owner_;
+  uint64_t* applied_ = nullptr;  // records, in memory that outlives a process
+  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
+};
+
+TEST_P(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
+  AdoptionPlaces places;
+  uint64_t deaths = 0;
+  while (die_and_go_on(deaths + 1, "", &places) == kCrashStatus) {
+    ++deaths;
+    ASSERT_FALSE(HasFailure()) << "after store " << deaths;
   }
   EXPECT_GT(deaths, 100u);
-  printf("%llu deaths\n", static_cast<unsigned long long>(deaths));
+  for (size_t i = 0; i < adopter_deaths_.size(); ++i) {
+    auto [at, place] = adopter_deaths_[i];
+    die_and_go_on(at, place, &places);
+    ASSERT_FALSE(HasFailure()) << "after store " << at << ", then at " << place;
+  }
+  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), adopter_deaths_.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(, PromptsCrash, ::testing::Values(GEAR_ITEMS_STEP, GEAR_ITEMS_EXPLICIT, GEAR_ITEMS_EPISODE),

@@ -11,7 +11,8 @@
 #include <cstdlib>
 
 #include "base/rng.h"
-#include "table_scenario.h"
+#include "crash/adoption_places.h"
+#include "crash/table_scenario.h"
 
 namespace gear::test {
 namespace {
@@ -29,7 +30,7 @@ struct Setup {
   uint64_t capacity_bytes = 0;
   uint32_t max_times_sampled = 0;
   uint32_t item_length = 3;
-  uint32_t episodes = 7;
+  uint32_t episodes = 5;
   uint32_t new_priority = 0;
   double half_life = 4;  // below 0.5, what no caller may ask for: weights are scaled often
   bool exact() const { return remover != GEAR_SELECT_UNIFORM && remover != GEAR_SELECT_PRIORITIZED; }
@@ -203,6 +204,11 @@ class Scenario {
       uint64_t second = at % 11 == 0 ? 1 + rng_.below(adoption_stores_) : 0;
       crash_and_adopt(at, second, unclaimed);
     }
+    for (size_t i = 0; i < adopter_deaths_.size() && !::testing::Test::HasFailure(); ++i) {
+      auto [at, place] = adopter_deaths_[i];
+      SCOPED_TRACE(std::string(setup_.name) + ": death after store " + std::to_string(at) + ", then at " + place);
+      crash_and_adopt(at, 0, false, place);
+    }
     printf("%-28s %5zu operations, %6llu stores\n", setup_.name, script_.operations.size(), (unsigned long long)stores);
   }
 
@@ -226,13 +232,14 @@ class Scenario {
   }
 
   // In a child that stops after a store; true when it did.
-  bool fork_and_die(std::unique_ptr<Table>& table, uint64_t at, bool adopt) {
+  bool fork_and_die(std::unique_ptr<Table>& table, uint64_t at, bool adopt, const std::string& place = "") {
     fflush(stdout);
     madvise(table->directory().data(), table->directory().size(), MADV_DOFORK);
     madvise(table->data().data(), table->data().size(), MADV_DOFORK);
     pid_t child = fork();
     if (child == 0) {
       crash_points_arm(at);
+      if (!place.empty()) crash_points_arm_at(place, 1);
       Driver driver(adopt ? adopted(std::move(table)) : std::move(table));
       if (adopt) {
         driver.claim(true);
@@ -261,22 +268,27 @@ class Scenario {
     return made.ok() ? made.take() : nullptr;
   }
 
-  void crash_and_adopt(uint64_t at, uint64_t second, bool unclaimed) {
+  // The adopter dies too, after its store `second` or at `place`.
+  void crash_and_adopt(uint64_t at, uint64_t second, bool unclaimed, const std::string& place = "") {
     *applied_ = 0;
     std::unique_ptr<Table> table = make_table(setup_);
     ASSERT_TRUE(fork_and_die(table, at, false));
     ++tally.crashes;
-    if (second > 0) {
-      ASSERT_TRUE(fork_and_die(table, second, true));
+    if (second > 0 || !place.empty()) {
+      ASSERT_TRUE(fork_and_die(table, second, true, place));
       ++tally.twice;
     }
     crash_points_arm(0);
+    places_.begin();
     std::unique_ptr<Table> next = adopted(std::move(table));
     ASSERT_NE(next, nullptr);
     Driver driver(std::move(next));
     driver.claim(!unclaimed);
     driver.table().finish_adoption();
     adoption_stores_ = std::max<uint64_t>(crash_points_counted(), 1);
+    if (place.empty() && second == 0 && !unclaimed) {
+      for (const std::string& met : places_.end()) adopter_deaths_.push_back({at, met});
+    }
     expect_sound(driver.table());
     if (unclaimed) {
       ++tally.unclaimed;
@@ -347,6 +359,8 @@ class Scenario {
   Rng rng_;
   uint64_t* applied_;
   uint64_t adoption_stores_ = 1;
+  AdoptionPlaces places_;
+  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;  // the first death, and where the adopter of that dies
   std::vector<Picture> pictures_;
 };
 
