@@ -181,8 +181,8 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     fflush(nullptr);
     pid_t pid = fork();
     if (pid == 0) {
-      body();
       NamesKept kept;
+      body();
       _exit(HasFailure() ? 1 : 0);
     }
     int ended = 0;

@@ -27,9 +27,9 @@ class ServerScript {
 
   // "" when all went as it must.
   std::string run() {
-    for (auto part : {&ServerScript::connect, &ServerScript::create, &ServerScript::write, &ServerScript::draw,
-                      &ServerScript::consume, &ServerScript::change, &ServerScript::take_over, &ServerScript::look,
-                      &ServerScript::empty, &ServerScript::drop}) {
+    for (auto part : {&ServerScript::connect, &ServerScript::create, &ServerScript::wait_in_vain, &ServerScript::write,
+                      &ServerScript::draw_each_once, &ServerScript::draw, &ServerScript::consume, &ServerScript::change, &ServerScript::take_over, &ServerScript::look,
+                      &ServerScript::empty, &ServerScript::queue, &ServerScript::drop}) {
       std::string text = (this->*part)();
       if (!text.empty()) return text;
     }
@@ -102,7 +102,10 @@ class ServerScript {
         return {};
       }
     }
-    return "not all came back: " + std::to_string(stats.lanes_open) + " lanes, " + std::to_string(stats.items) +
+    gear_server_info server = GEAR_SERVER_INFO_INIT;
+    gear_get_server_info(client_, &server);
+    return "not all came back: " + std::to_string(server.writers) + " writers, " + std::to_string(server.samplers) +
+           " samplers, " + std::to_string(stats.lanes_open) + " lanes, " + std::to_string(stats.items) +
            " items, " + std::to_string(stats.blocks_free) + " of " + std::to_string(info.block_count) + " blocks free";
   }
 
@@ -145,6 +148,19 @@ class ServerScript {
   }
 
  private:
+  // A server that goes away during a create leaves it open whether it was done.
+  std::string create_or_open(const gear_table_options& options, gear_table** table) {
+    for (int again = 0; again < 4; ++again) {
+      int status = gear_table_create(client_, &options, table);
+      if (status == GEAR_OK) return {};
+      if (status != GEAR_EDISCONNECTED && status != GEAR_EEXISTS) return told("create", status);
+      status = gear_table_open(client_, options.name, table);
+      if (status == GEAR_OK) return {};
+      if (status != GEAR_ENOTFOUND && status != GEAR_EDISCONNECTED) return told("open", status);
+    }
+    return "create: no end of it";
+  }
+
   std::string create() {
     gear_column_options columns[2] = {GEAR_COLUMN_OPTIONS_INIT, GEAR_COLUMN_OPTIONS_INIT};
     columns[0].name = "x";
@@ -152,25 +168,112 @@ class ServerScript {
     columns[1].name = "e";
     columns[1].dtype = GEAR_U64;
     columns[1].flags = GEAR_COLUMN_PER_EPISODE;
+    gear_selector_options any = GEAR_SELECTOR_OPTIONS_INIT;
+    any.name = "any";
+    any.selector = GEAR_SELECT_UNIFORM;
     gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
     options.name = "main";
     options.columns = columns;
     options.column_count = 2;
     options.capacity_items = 64;
     options.sampler = GEAR_SELECT_FIFO;
+    options.selectors = &any;
+    options.selector_count = 1;
     options.lanes_max = 4;
     options.block_steps = 4;
     options.window_before_max = options.window_after_max = 1;
     options.versions = 1;
-    for (int again = 0; again < 4; ++again) {
-      int status = gear_table_create(client_, &options, &table_);
-      if (status == GEAR_OK) return {};
-      if (status != GEAR_EDISCONNECTED && status != GEAR_EEXISTS) return told("create", status);
-      status = gear_table_open(client_, "main", &table_);
-      if (status == GEAR_OK) return {};
-      if (status != GEAR_ENOTFOUND && status != GEAR_EDISCONNECTED) return told("open", status);
+    return create_or_open(options, &table_);
+  }
+
+  // A direct sampler that has nothing to draw has the server tell it when there is.
+  std::string wait_in_vain() {
+    gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+    options.mode = GEAR_SAMPLE_DIRECT;
+    gear_sampler* sampler = nullptr;
+    gear_batch* batch = nullptr;
+    GEAR_OR_SAY(gear_sampler_open(table_, &options, &sampler));
+    int status = gear_sample(sampler, 1, 2'000'000, &batch);
+    if (status != GEAR_ETIMEDOUT && status != GEAR_EDISCONNECTED) return told("sample of nothing", status);
+    GEAR_OR_SAY(close(sampler));
+    return {};
+  }
+
+  static int close(gear_sampler* sampler) {
+    int status = gear_sampler_close(sampler);
+    return status == GEAR_EDISCONNECTED ? GEAR_OK : status;
+  }
+
+  // All that there are, once, though more are asked for.
+  std::string draw_each_once() {
+    gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+    options.mode = GEAR_SAMPLE_LEASED;
+    options.selector = "any";
+    options.unique = 1;
+    gear_sampler* sampler = nullptr;
+    gear_batch* batch = nullptr;
+    GEAR_OR_SAY(gear_sampler_open(table_, &options, &sampler));
+    GEAR_OR_SAY(gear_sample(sampler, 20, kCallNs, &batch));
+    std::vector<uint64_t> values = values_of(batch);
+    if (std::set<uint64_t>(values.begin(), values.end()).size() != kStepsOfTwo) {
+      return "drew " + std::to_string(values.size()) + " rows, not each item once";
     }
-    return "create: no end of it";
+    GEAR_OR_SAY(gear_batch_release(batch));
+    GEAR_OR_SAY(close(sampler));
+    return {};
+  }
+
+  // A full queue: the third step waits at the server when its lane is taken over, and is refused. Then the table is
+  // dropped under all who use it.
+  std::string queue() {
+    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
+    column.name = "x";
+    column.dtype = GEAR_U64;
+    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
+    options.name = "queue";
+    options.columns = &column;
+    options.column_count = 1;
+    options.block_steps = 8;
+    options.capacity_items = 4;
+    GEAR_OR_SAY(gear_table_options_queue(2, &options));
+    gear_table* table = nullptr;
+    std::string text = create_or_open(options, &table);
+    if (!text.empty()) return text;
+    const uint64_t name = 5;
+    gear_writer_options of_writer = GEAR_WRITER_OPTIONS_INIT;
+    of_writer.lane_names = &name;
+    of_writer.take_over = 1;
+    gear_writer* first = nullptr;
+    gear_writer* second = nullptr;
+    GEAR_OR_SAY(gear_writer_open(table, &of_writer, &first));
+    for (uint64_t value = 1; value <= 3; ++value) {
+      gear_cell cell = cell_of(&value, 0);
+      GEAR_OR_SAY(gear_writer_append(first, 0, &cell, 1, kCallNs));
+    }
+    uint64_t waiting = 0;
+    int status = gear_writer_flush(first, 20'000'000, &waiting);
+    if (status != GEAR_ETIMEDOUT && status != GEAR_EDISCONNECTED) return told("flush to a full queue", status);
+    GEAR_OR_SAY(gear_writer_open(table, &of_writer, &second));
+    GEAR_MUST(GEAR_ESTALE, gear_writer_flush(first, kCallNs, &waiting));
+    if (waiting != 1) return "refused: " + std::to_string(waiting);
+    gear_sampler* sampler = nullptr;
+    gear_batch* batch = nullptr;
+    GEAR_OR_SAY(gear_sampler_open(table, nullptr, &sampler));
+    GEAR_OR_SAY(gear_sample(sampler, 2, kCallNs, &batch));
+    if (values_of(batch) != std::vector<uint64_t>{1, 2}) return "the queue gave other rows, or in another order";
+    GEAR_OR_SAY(gear_table_drop(client_, "queue"));
+    uint64_t value = 4;
+    gear_cell cell = cell_of(&value, 0);
+    GEAR_MUST(GEAR_EDROPPED, gear_writer_append(second, 0, &cell, 1, kCallNs));
+    GEAR_MUST(GEAR_EDROPPED, gear_sample(sampler, 1, kCallNs, &batch));
+    gear_batch_release(batch);
+    for (gear_writer* writer : {first, second}) {
+      status = gear_writer_close(writer);
+      if (status != GEAR_OK && status != GEAR_EDISCONNECTED && status != GEAR_EDROPPED) return told("close", status);
+    }
+    GEAR_OR_SAY(close(sampler));
+    GEAR_OR_SAY(gear_table_detach(table));
+    return {};
   }
 
   static gear_cell cell_of(const uint64_t* value, uint32_t column) {
@@ -325,16 +428,16 @@ class ServerScript {
 
   std::string empty() {
     memory_->emptied = true;
-    GEAR_OR_SAY(gear_sampler_close(leased_));
-    GEAR_OR_SAY(gear_sampler_close(consumer_));
-    int status = gear_group_drop(table_, "train");
-    if (status != GEAR_OK) return told("drop of the group", status);
+    GEAR_OR_SAY(close(leased_));
+    GEAR_OR_SAY(close(consumer_));
     for (gear_writer* writer : {writer_, second_}) {
-      status = gear_writer_close(writer);
+      int status = gear_writer_close(writer);
       if (status != GEAR_OK && status != GEAR_EDISCONNECTED) return told("close of a writer", status);
     }
     std::string text = reset();
-    return text.empty() ? await_all_back() : text;
+    if (!text.empty()) return text;
+    GEAR_OR_SAY(gear_group_drop(table_, "train"));
+    return await_all_back();
   }
 
   std::string endpoint_;
@@ -352,6 +455,9 @@ class ServerScript {
 
 // What another client finds once the one that ran the script is dead.
 inline std::string check_survivor(ServerScript& script, RigMemory& memory) {
+  // What waits for room in the queue would be admitted yet.
+  int status = gear_table_drop(script.client(), "queue");
+  if (status != GEAR_OK && status != GEAR_ENOTFOUND) return told("drop of the queue", status);
   std::string text = script.open();
   gear_table_stats stats = GEAR_TABLE_STATS_INIT;
   gear_server_info server = GEAR_SERVER_INFO_INIT;
