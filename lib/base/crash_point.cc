@@ -2,6 +2,7 @@
 
 #ifdef GEAR_CRASH_POINTS
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -51,8 +52,8 @@ std::string name_of(const Place& place) {
   return std::string(file) + ":" + std::to_string(place.first);
 }
 
-void append_to(int list, const std::string& place) {
-  std::string text = place + "\n";
+void append_to(int list, const std::string& line) {
+  std::string text = line + "\n";
   if (list >= 0 && write(list, text.data(), text.size()) < 0) abort();
 }
 
@@ -67,7 +68,7 @@ void crash_point(const char* file, int line) {
   bool last = ++all.counted == all.last;
   if (all.last_visit > 0 && name_of(place) == all.last_place) last = --all.last_visit == 0;
   if (!last) return;
-  append_to(all.deaths, name_of(place));
+  append_to(all.deaths, name_of(place) + " " + program_invocation_short_name);
   _exit(kCrashStatus);
 }
 

@@ -3,7 +3,7 @@
 //
 // GEAR_CRASH_AT=N: the process ends, with status kCrashStatus, right after the N-th such store (from 1). GEAR_CRASH_LIST=PATH:
 // each place in the source that stores is appended there when it is first reached, as "lib/folder/file:line".
-// GEAR_CRASH_DEATHS=PATH: so is each place that was a process's last.
+// GEAR_CRASH_DEATHS=PATH: so is each place that was a process's last, with the program's name, once a death.
 #pragma once
 
 #ifdef GEAR_CRASH_POINTS
