@@ -79,7 +79,10 @@ function(gear_add_google_test file kind default_timeout)
   add_executable(${target} ${file})
   gear_test_target(${target} ${file})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/daemon)
+  set(more_properties "")
   if(kind STREQUAL "crash")
+    # Their deaths are judged together, by tests/crash/points.test.py.
+    set(more_properties "ENVIRONMENT \"GEAR_CRASH_DEATHS=${gear_test_bin}/crash_deaths.txt\" FIXTURES_REQUIRED crash_deaths_begun FIXTURES_SETUP crash_deaths")
     target_link_libraries(${target} PRIVATE gear_crash_core GTest::gmock GTest::gtest_main)
   else()
     target_link_libraries(${target} PRIVATE
@@ -97,7 +100,7 @@ function(gear_add_google_test file kind default_timeout)
   file(CONFIGURE OUTPUT ${include_file} @ONLY CONTENT [[
 foreach(gear_name IN LISTS @target@_TESTS)
   set_tests_properties("${gear_name}" PROPERTIES
-    TIMEOUT @timeout@ LABELS "@labels@" RUN_SERIAL @serial@)
+    TIMEOUT @timeout@ LABELS "@labels@" RUN_SERIAL @serial@ @more_properties@)
 endforeach()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include_file})
@@ -192,6 +195,11 @@ gear_glob(script_tests tests/*/*.test.sh tests/*/*.test.py bindings/*/*.test.sh)
 foreach(file IN LISTS script_tests)
   gear_add_script(${file})
 endforeach()
+
+if(TARGET gear_core)
+  set_tests_properties(CrashPoints.Begin PROPERTIES FIXTURES_SETUP crash_deaths_begun)
+  set_tests_properties(CrashPoints.EveryPlaceThatStoresWasADeath PROPERTIES FIXTURES_REQUIRED crash_deaths)
+endif()
 
 # def test_steps_come_back -> Python.StepsComeBack
 function(gear_add_python_test file)

@@ -48,6 +48,13 @@ inline void note(T& word, T value GEAR_STORE_PLACE) {
   GEAR_STORE_DONE;
 }
 
+// Release, for words that several processes change: none of their changes is lost.
+template <typename T>
+inline void publish_change(T& word GEAR_STORE_PLACE) {
+  __atomic_fetch_add(&word, T{1}, __ATOMIC_RELEASE);
+  GEAR_STORE_DONE;
+}
+
 // Copy-then-check readers: orders the reads of a copy before the read of the generation that judges it.
 inline void fence_copy_before_check() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 

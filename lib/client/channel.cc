@@ -53,7 +53,7 @@ Status Channel::close() {
 // The conductor adds to the word too; whoever sleeps on it looks again.
 void Channel::end_waits() {
   waits_end_.store(true, std::memory_order_relaxed);
-  __atomic_fetch_add(&header_->wake_word, 1, __ATOMIC_RELEASE);
+  publish_change(header_->wake_word);
   futex_wake(&header_->wake_word);
 }
 

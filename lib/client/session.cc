@@ -199,6 +199,7 @@ Result<Reply> answer_again(ControlOp op, Result<Reply> reply) {
   int code = reply.ok() ? GEAR_OK : reply.status().code();
   bool ends = op == ControlOp::kTableDrop || op == ControlOp::kGroupDrop;
   if (ends && code == GEAR_ENOTFOUND) return Reply();
+  if (op == ControlOp::kTableClose && code == GEAR_ECLOSED) return Reply();
   if (op == ControlOp::kTableCreate && code == GEAR_EEXISTS) {
     return error(GEAR_EDISCONNECTED,
                  "create table: the server went away while it made the table, and has one of that name now, of this call "
@@ -243,9 +244,11 @@ Status Session::close_channel(uint32_t id) {
   if (link() == Link::kWhole && socket_closed()) note_hang_up();
   if (link() != Link::kWhole) return lost();
   layout::ChannelIdRequest request{id, 0};
-  return exchange(ControlOp::kChannelClose, &request, sizeof request,
-                  deadline_after(request_timeout_ns_))
-      .status();
+  Status closed = exchange(ControlOp::kChannelClose, &request, sizeof request,
+                           deadline_after(request_timeout_ns_))
+                      .status();
+  // The server that came back ended the channel with its table, which was dropped.
+  return closed.code() == GEAR_ENOTFOUND ? Status() : closed;
 }
 
 void Session::keep_channel(ControlOp op, const Reply& reply) {

@@ -68,8 +68,8 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
   if (!instance->adopted_) GEAR_TRY(instance->make_own_segments(options));
   layout::InstanceSegment* words = instance->words();
   publish(words->conductor_state, static_cast<uint32_t>(layout::ConductorState::kAwake));
-  words->pid = static_cast<uint32_t>(getpid());
-  words->fences_for_clients = can_fence_clients() ? 1 : 0;
+  note(words->pid, static_cast<uint32_t>(getpid()));
+  note(words->fences_for_clients, can_fence_clients() ? 1u : 0u);
   // Last: a client that sees another moment sees the rest of this server's.
   publish(words->started_ns, static_cast<uint64_t>(now_ns()));
   snprintf(words->socket_path, sizeof words->socket_path, "%s", instance->path_.c_str());

@@ -119,7 +119,7 @@ void Ledger::open(void* memory) {
 }
 
 void Ledger::pass_table_id(uint64_t id) {
-  header_->next_table_id = std::max(header_->next_table_id, id + 1);
+  note(header_->next_table_id, std::max(header_->next_table_id, id + 1));
 }
 
 SessionRecord* Ledger::add(const SessionRecord& session) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/shared_word.h"
 #include "base/status.h"
 #include "layout/ledger.h"
 #include "shm/segment.h"
@@ -22,9 +23,9 @@ class Ledger {
   static Result<std::unique_ptr<Ledger>> adopt(Segment segment);
 
   // Ids that no session, table or channel of the instance had before.
-  uint64_t take_session_id() { return header_->next_session++; }
-  uint64_t take_table_id() { return header_->next_table_id++; }
-  uint32_t take_channel_id() { return header_->next_channel_id++; }
+  uint64_t take_session_id() { return take(header_->next_session); }
+  uint64_t take_table_id() { return take(header_->next_table_id); }
+  uint32_t take_channel_id() { return take(header_->next_channel_id); }
   // Ids up to `id` are taken.
   void pass_table_id(uint64_t id);
 
@@ -44,6 +45,12 @@ class Ledger {
  private:
   Ledger() = default;
   void open(void* memory);
+  template <typename T>
+  static T take(T& next) {
+    T taken = next;
+    note(next, T(taken + 1));
+    return taken;
+  }
 
   Segment segment_;
   std::unique_ptr<char[]> private_;

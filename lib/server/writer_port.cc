@@ -124,7 +124,9 @@ void WriterPort::adopt_lanes() {
   for (LaneState& lane : lanes_) lane.lost = true;
   for (uint32_t i = 0; i < table().header().lanes_max; ++i) {
     const layout::LaneRecord& lane = table().lane_record(i);
-    if (lane.state == 0 || lane.channel != id() || lane.owner_index >= lanes_.size()) continue;
+    // One that was being taken over is lost, and goes when the adoption is finished.
+    if (lane.state == 0 || (lane.state & layout::kLaneLeaving) != 0) continue;
+    if (lane.channel != id() || lane.owner_index >= lanes_.size()) continue;
     lanes_[lane.owner_index].table_lane = i;
     lanes_[lane.owner_index].lost = false;
   }

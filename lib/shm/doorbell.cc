@@ -27,7 +27,7 @@ void futex_wake(uint32_t* word) {
 void wake_client_if_asleep(layout::ChannelHeader* channel) {
   fence_store_before_look();
   if (peek(channel->client_sleeps) == 0) return;
-  __atomic_fetch_add(&channel->wake_word, 1, __ATOMIC_RELEASE);
+  publish_change(channel->wake_word);
   futex_wake(&channel->wake_word);
 }
 

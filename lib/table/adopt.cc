@@ -184,16 +184,17 @@ void Table::finish_intent() {
   switch (static_cast<IntentOp>(intent.op)) {
     case IntentOp::kRow: finish_rows(); break;
     case IntentOp::kEnd:
-      if ((intent.number & layout::kIntentMakesItem) != 0 && intent.slot == kNone) {
+      // An item that is owed is made, or rejected, for the first time: also one that a prompt group refuses.
+      if ((intent.number & layout::kIntentMakesItem) != 0 && item_owed()) {
         note(counters.items_rejected, intent.rejected);
       }
       carry_out_end();
       break;
     case IntentOp::kItem:
-      if (intent.slot == kNone) {
-        if (!record_done()) note(counters.items_rejected, intent.rejected);
-      } else if (item_made()) {
+      if (!item_owed()) {
         record_is_done();
+      } else if (!record_done()) {
+        note(counters.items_rejected, intent.rejected);
       }
       break;
     case IntentOp::kCells:
@@ -223,7 +224,7 @@ void Table::finish_rows() {
   Lane& lane = lanes_[intent.lane];
   if (lane.open && intent.row + 1 == lane.next_row && item_owed()) {
     uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
-    if (intent.slot == kNone) note(counters.items_rejected, intent.rejected);
+    note(counters.items_rejected, intent.rejected);
     insert_item(lane, lane.next_row - length, length, coming_priority(lane), 0);
   }
   note(counters.steps, intent.steps + lane.next_row - intent.first_row);

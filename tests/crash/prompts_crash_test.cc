@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 
 #include "base/crash_point.h"
+#include "crash/adoption_places.h"
 #include "shm/segment_names.h"
 #include "table/table.h"
 
@@ -27,18 +29,32 @@ struct Owner final : LaneOwner {
 };
 
 // Rows of one lane, each an item. Rows 0..2 are group 0 and so on, but the last group never gets its third member, and
-// groups that lack one come between: with room for one incomplete group, each makes the one before give way.
+// groups that lack one come between: with room for one incomplete group, each makes the one before give way. One row says
+// that its group is larger than it is, and makes no item.
 struct Row {
   uint64_t group;
+  uint32_t size = kMembers;
 };
-std::vector<Row> rows() { return {{0}, {0}, {0}, {10}, {10}, {1}, {1}, {1}, {11}, {2}, {2}, {2}, {12}, {12}}; }
+std::vector<Row> rows() {
+  return {{0}, {0}, {0}, {10}, {10}, {1}, {1}, {1, kMembers + 1}, {1}, {11}, {2}, {2}, {2}, {12}, {12}};
+}
 
-class PromptsCrash : public ::testing::Test {
+// Items of single steps that the table makes by itself, or the writer, or of whole episodes.
+class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
  protected:
+  void SetUp() override {
+    void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    applied_ = static_cast<uint64_t*>(memory);
+  }
+  void TearDown() override { munmap(applied_, 4096); }
+
   std::unique_ptr<Table> create() const {
     layout::TableCreateRequest request{};
     snprintf(request.name, sizeof request.name, "t");
     request.capacity_items = 7;
+    request.item_policy = GetParam();
+    if (GetParam() != GEAR_ITEMS_STEP) request.episode_steps_max = 16;
     request.column_count = 1;
     request.lanes_max = 2;
     request.numa_node = -1;
@@ -71,15 +87,27 @@ class PromptsCrash : public ::testing::Test {
     return table.take();
   }
 
+  // As a port: the records from the one that is not noted as applied, which the last server may have begun.
   void go_on(Table* table) {
     const std::vector<Row> all = rows();
-    for (uint64_t row = table->lane_rows(0); row < all.size(); ++row) {
+    for (; *applied_ < 4 * all.size(); ++*applied_) {
+      uint64_t row = *applied_ / 4;
       layout::GrantRecord grant{};
       ASSERT_TRUE(table->unfilled_blocks(0) > 0 || table->grant_block(0, &grant));
-      table->begin_record(1, row);
-      ASSERT_EQ(table->set_prompt_group(0, all[row].group, kMembers), Admit::kDone);
+      table->begin_record(1, *applied_);
+      Admit admit = Admit::kDone;
       uint32_t done = 0;
-      ASSERT_EQ(table->commit(0, 1, &done), Admit::kDone);
+      switch (*applied_ % 4) {
+        case 0: admit = table->set_prompt_group(0, all[row].group, all[row].size); break;
+        case 1:
+          if (table->lane_rows(0) == row) admit = table->commit(0, 1, &done);
+          break;
+        case 2:
+          if (GetParam() == GEAR_ITEMS_EXPLICIT) admit = table->make_item(0, 1, 1.0);
+          break;
+        default: admit = table->end_episode(0, GEAR_TERMINATED, row + 1); break;
+      }
+      ASSERT_EQ(admit, Admit::kDone);
       check_whole(*table);
     }
   }
@@ -106,37 +134,39 @@ class PromptsCrash : public ::testing::Test {
     EXPECT_EQ(table.drawable(), live);
   }
 
-  uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
-  Owner owner_;
-};
 
-TEST_F(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
-  uint64_t deaths = 0;
-  for (int status = kCrashStatus; status == kCrashStatus;) {
-    SCOPED_TRACE(deaths + 1);
-    fflush(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
+  // A conductor that dies at its store `at`, the next at `place` of its adoption if one is given; the third goes on. The
+  // status of the first.
+  int die_and_go_on(uint64_t at, const std::string& place, AdoptionPlaces* places) {
+    *applied_ = 0;
+    int status = in_child([&] {
       std::unique_ptr<Table> table = create();
       if (table->open_lane(1) != 0) _exit(2);
       table->own_lane(0, &owner_, 0);
-      crash_points_arm(deaths + 1);
+      crash_points_arm(at);
       go_on(table.get());
       crash_points_arm(0);
-      NamesKept kept;
-      _exit(HasFailure() ? 1 : 0);
+    });
+    EXPECT_TRUE(status == kCrashStatus || status == 0) << status;
+    if (!place.empty()) {
+      int second = in_child([&] {
+        crash_points_arm_at(place, 1);
+        adopt();
+      });
+      EXPECT_EQ(second, kCrashStatus);
     }
-    int ended = 0;
-    waitpid(pid, &ended, 0);
-    status = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
-    ASSERT_TRUE(status == kCrashStatus || status == 0) << status;
+    places->begin();
     std::unique_ptr<Table> table = adopt();
     if (table) {
+      if (place.empty()) {
+        for (const std::string& met : places->end()) adopter_deaths_.push_back({at, met});
+      }
       check_whole(*table);
       go_on(table.get());
       const layout::TableCounters& counters = table->header().counters;
       EXPECT_EQ(counters.inserts, 3 * kMembers);
       EXPECT_EQ(counters.items_hidden, 2u);
+      EXPECT_EQ(counters.items_rejected, 1u);
       EXPECT_NEAR(static_cast<double>(counters.prompt_groups_dropped), 2, 1);
       table->close_lane(0);
       table->reset();
@@ -144,12 +174,48 @@ TEST_F(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
     }
     table.reset();
     for (const SegmentName& name : list_segments(instance_)) remove_segment(name);
-    if (HasFailure()) return;
-    if (status == kCrashStatus) ++deaths;
+    return status;
+  }
+
+  static int in_child(const std::function<void()>& body) {
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+      NamesKept kept;
+      body();
+      _exit(HasFailure() ? 1 : 0);
+    }
+    int ended = 0;
+    waitpid(pid, &ended, 0);
+    return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+  }
+
+  uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
+  Owner owner_;
+  uint64_t* applied_ = nullptr;  // records, in memory that outlives a process
+  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
+};
+
+TEST_P(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
+  AdoptionPlaces places;
+  uint64_t deaths = 0;
+  while (die_and_go_on(deaths + 1, "", &places) == kCrashStatus) {
+    ++deaths;
+    ASSERT_FALSE(HasFailure()) << "after store " << deaths;
   }
   EXPECT_GT(deaths, 100u);
-  printf("%llu deaths\n", static_cast<unsigned long long>(deaths));
+  for (size_t i = 0; i < adopter_deaths_.size(); ++i) {
+    auto [at, place] = adopter_deaths_[i];
+    die_and_go_on(at, place, &places);
+    ASSERT_FALSE(HasFailure()) << "after store " << at << ", then at " << place;
+  }
+  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), adopter_deaths_.size());
 }
+
+INSTANTIATE_TEST_SUITE_P(, PromptsCrash, ::testing::Values(GEAR_ITEMS_STEP, GEAR_ITEMS_EXPLICIT, GEAR_ITEMS_EPISODE),
+                         [](const auto& info) {
+                           return info.param == GEAR_ITEMS_STEP ? "Steps" : info.param == GEAR_ITEMS_EXPLICIT ? "Explicit" : "Episodes";
+                         });
 
 }  // namespace
 }  // namespace gear::test

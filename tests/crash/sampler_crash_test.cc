@@ -4,9 +4,11 @@
 
 #include <sys/wait.h>
 
+#include <functional>
 #include <new>
 
 #include "base/crash_point.h"
+#include "crash/adoption_places.h"
 #include "crash/sampler_scenario.h"
 
 namespace gear::test {
@@ -26,48 +28,71 @@ class SamplerCrash : public ::testing::TestWithParam<bool> {
   void TearDown() override { munmap(memory_, sizeof(Shared)); }
   std::vector<ClientStep> steps() const { return GetParam() ? steps_of_a_group() : steps_of_single_draws(); }
 
-  // The exit status of a child whose store number `at` is its last; the ledger and what was given are in `shared`.
-  int run_until(uint64_t instance, uint64_t at, Shared* shared) const {
-    fflush(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
-      SamplerRig rig(instance, GetParam(), &shared->given);
-      rig.set_ledger(&shared->ledger);
+  // A conductor that dies at its store `at`, the next at `place` of its adoption if one is given; the third goes on. The
+  // status of the first.
+  int die_and_go_on(uint64_t at, const std::string& place) {
+    auto* shared = new (memory_) Shared();
+    int status = in_child(shared, [&](SamplerRig& rig) {
       rig.create();
       crash_points_arm(at);
       rig.go_on(steps());
       crash_points_arm(0);
-      _exit(::testing::Test::HasFailure() ? 1 : 0);
+    });
+    EXPECT_TRUE(status == kCrashStatus || status == 0) << status;
+    EXPECT_TRUE(shared->given.ready.load());
+    if (!place.empty()) {
+      int second = in_child(shared, [&](SamplerRig& rig) {
+        crash_points_arm_at(place, 1);
+        rig.adopt();
+      });
+      EXPECT_EQ(second, kCrashStatus);
+    }
+    SamplerRig rig(instance_, GetParam(), &shared->given);
+    rig.set_ledger(&shared->ledger);
+    places_.begin();
+    rig.adopt();
+    if (place.empty()) {
+      for (const std::string& met : places_.end()) adopter_deaths_.push_back({at, met});
+    }
+    if (!HasFailure()) rig.go_on(steps());
+    if (!HasFailure()) GetParam() ? check_group(rig, shared->given) : check_single_draws(rig, shared->given);
+    rig.remove();
+    return status;
+  }
+
+  int in_child(Shared* shared, const std::function<void(SamplerRig&)>& body) const {
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+      SamplerRig rig(instance_, GetParam(), &shared->given);
+      rig.set_ledger(&shared->ledger);
+      body(rig);
+      _exit(HasFailure() ? 1 : 0);
     }
     int status = 0;
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
+  uint64_t instance_ = uint64_t{0x7e58} << 40 | static_cast<uint64_t>(getpid());
+  AdoptionPlaces places_;
+  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
   void* memory_ = nullptr;
 };
 
 TEST_P(SamplerCrash, NothingIsLostNorDeliveredTwiceWhereverItsConductorDies) {
-  uint64_t instance = uint64_t{0x7e58} << 40 | static_cast<uint64_t>(getpid());
   uint64_t deaths = 0;
-  for (int status = kCrashStatus; status == kCrashStatus;) {
-    SCOPED_TRACE(deaths + 1);
-    auto* shared = new (memory_) Shared();
-    status = run_until(instance, deaths + 1, shared);
-    ASSERT_TRUE(status == kCrashStatus || status == 0) << status;
-    ASSERT_TRUE(shared->given.ready.load());
-    SamplerRig rig(instance, GetParam(), &shared->given);
-    rig.set_ledger(&shared->ledger);
-    rig.adopt();
-    if (!HasFailure()) rig.go_on(steps());
-    if (!HasFailure()) GetParam() ? check_group(rig, shared->given) : check_single_draws(rig, shared->given);
-    rig.remove();
-    if (HasFailure()) return;
-    if (status == kCrashStatus) ++deaths;
+  while (die_and_go_on(deaths + 1, "") == kCrashStatus) {
+    ++deaths;
+    ASSERT_FALSE(HasFailure()) << "after store " << deaths;
   }
   EXPECT_GT(deaths, 200u);
-  RecordProperty("deaths", static_cast<int>(deaths));
-  printf("%llu deaths\n", static_cast<unsigned long long>(deaths));
+  for (size_t i = 0; i < adopter_deaths_.size(); ++i) {
+    auto [at, place] = adopter_deaths_[i];
+    die_and_go_on(at, place);
+    ASSERT_FALSE(HasFailure()) << "after store " << at << ", then at " << place;
+  }
+  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), adopter_deaths_.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(, SamplerCrash, ::testing::Bool(),

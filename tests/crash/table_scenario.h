@@ -28,7 +28,7 @@ using layout::kNone;
 using layout::LaneRecord;
 
 enum class Do { kOpen, kNeed, kServe, kNeedEpisode, kCommit, kEnd, kCells, kItem, kPriority, kVersion, kUpdate, kDelete,
-                kReset, kRetune, kCloseLane, kTakeOver, kRelease };
+                kReset, kRetune, kCloseLane, kTakeOver, kRelease, kName, kClose };
 
 // lane counts the lanes of the channel. Records of a writer have a position: their place in the list.
 struct Operation {
@@ -248,6 +248,13 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
       table_->release(rest_[op.channel]);
       rest_[op.channel] = {};
       break;
+    case Do::kName:
+      if (table_->lane_named(op.count) != kNone && table_->lane_named(op.count) != lane) {
+        table_->release_name(table_->lane_named(op.count));
+      }
+      if (table_->lane_named(op.count) == kNone) table_->name_lane(lane, op.count);
+      break;
+    case Do::kClose: table_->set_state(layout::TableState::kClosed); break;
   }
   ASSERT_EQ(admit, Admit::kDone) << "operation " << position;
 }
@@ -260,6 +267,7 @@ inline Picture picture_of(Table& table) {
                      {"episodes", c.episodes}, {"evictions", c.evictions}, {"blocks_free", c.blocks_free},
                      {"lanes_open", c.lanes_open}, {"epoch", c.epoch}, {"bytes", c.bytes}, {"rejected", c.items_rejected},
                      {"priority_max", uint64_t(c.priority_max * 1024)}};
+  picture.numbers["state"] = header.state;
   for (uint32_t lane = 0; lane < header.lanes_max; ++lane) {
     const LaneRecord& record = table.lane_record(lane);
     if (record.state == 0) continue;
@@ -270,6 +278,7 @@ inline Picture picture_of(Table& table) {
     picture.numbers[name + "unfilled"] = table.unfilled_blocks(lane);
     picture.numbers[name + "wanted"] = table.blocks_wanted(lane) + 100 * table.episodes_wanted(lane);
     picture.numbers[name + "slots"] = table.episodes_out(lane).size();
+    picture.numbers[name + "name"] = (record.state & layout::kLaneNamed) != 0 ? record.name : 0;
   }
   uint64_t marks_sum = 0;
   const auto* marks = layout::at_offset<uint32_t>(table.directory().data(), header.marks_offset);
