@@ -359,7 +359,8 @@ void Table::undo_draw() {
   const layout::IntentRecord& intent = header_->intent;
   if (intent.slot >= items_used_) return;
   const ItemRecord& item = items_[intent.slot];
-  bool counted = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled + 1;
+  bool counted = item.generation % 2 == 1 && item.generation == intent.slot_generation && item.times_sampled > 0 &&
+                 item.times_sampled == intent.times_sampled + 1;
   if (counted) uncount_draw(intent.slot);
   end_step();
 }
