@@ -397,6 +397,8 @@ bool Checker::check_item(uint32_t slot, const ItemRecord& item) {
   good &= rule(priority_valid(item.priority), "item slot %u: priority %g", slot, item.priority);
   good &= rule(item.episode == kNone || item.episode < h.episode_slots, "item slot %u: episode slot %u of %u", slot,
                item.episode, h.episode_slots);
+  good &= rule(h.max_times_sampled == 0 || item.times_sampled <= h.max_times_sampled,
+               "item slot %u: drawn %u times, at most %u are allowed", slot, item.times_sampled, h.max_times_sampled);
   return good;
 }
 

@@ -33,6 +33,7 @@ struct Client {
   SubmissionProducer submissions;
   CompletionConsumer completions;
   uint32_t lanes = 1;
+  bool direct = false;
   uint64_t granted[3] = {};  // rows
   uint64_t episode[3] = {};  // steps of the open one
   uint64_t rows[3] = {};
@@ -65,7 +66,7 @@ uint32_t possible(Client& client, layout::SubmissionRecord& record) {
 
 // As above: takes and returns what was posted, releases what was taken, demands where there is none.
 void sound_sampler_record(Client& client, uint8_t form, layout::SubmissionRecord& record) {
-  auto op = static_cast<SubmissionOp>(record.op);
+  auto op = client.direct ? SubmissionOp::kWatch : static_cast<SubmissionOp>(record.op);
   uint64_t posted = client.completions.head() + client.completions.available();
   uint64_t untaken = posted >= client.taken ? posted - client.taken : 0;
   uint64_t held = client.taken - client.released;
@@ -201,7 +202,10 @@ struct World {
     client.lanes = std::max(lanes, 1u);
     layout::ChannelRecord described = client.port->describe();
     described.lanes = lanes;
-    if (sampler != nullptr) described.sampler = *sampler;
+    if (sampler != nullptr) {
+      described.sampler = *sampler;
+      client.direct = sampler->direct != 0;
+    }
     layout::ChannelRecord* record = ledger.add(described);
     auto mapping = map_segment("fuzz", client.port->segment().writable_fd(), layout::SegmentKind::kChannel, true);
     if (record == nullptr || !mapping.ok()) abort();
@@ -211,10 +215,28 @@ struct World {
     client.completions = CompletionConsumer(client.header());
   }
 
+  // The server may die where it has told what it is about to do to a lease.
+  void intend(Input& input, std::vector<Client>& clients) {
+    uint8_t form = input.byte();
+    if (form < 0x40 || clients.size() < 2) return;
+    const layout::IntentOp ops[] = {layout::IntentOp::kDraw, layout::IntentOp::kTake, layout::IntentOp::kReturn,
+                                    layout::IntentOp::kRelease};
+    const layout::TableHeader& header = table->header();
+    Drawn drawn{};
+    drawn.slot = input.byte() % header.item_slots;
+    const auto* items = layout::at_offset<layout::ItemRecord>(static_cast<const void*>(&header), header.items_offset);
+    drawn.item_generation = items[drawn.slot].generation;
+    Client& sampler = clients[1];
+    uint64_t number = (form & 8) != 0 ? sampler.taken + form % 8 : sampler.released;
+    auto group = table->find_group("g");
+    table->intend(ops[form / 16 % 4], sampler.port->id(), number, &drawn, group.get());
+  }
+
   // The server dies between two records, and the next one adopts all. The table was written by servers alone: it is whole.
   // False when a channel that its client broke is gone.
-  bool start_again(std::vector<Client>& clients) {
+  bool start_again(Input& input, std::vector<Client>& clients) {
     std::vector<uint32_t> ids;
+    intend(input, clients);
     for (const Client& client : clients) ids.push_back(client.port->id());
     {
       NamesKept kept;
@@ -262,7 +284,7 @@ void act(Input& input, std::vector<Client>& clients, World& world) {
       } else if (form % 8 == 2) {
         world.table->raise_version(form / 8);
       } else if (form % 8 == 3) {
-        if (!world.start_again(clients)) clients.clear();
+        if (!world.start_again(input, clients)) clients.clear();
       } else if (form == 0xff) {
         world.table->reset();
       }

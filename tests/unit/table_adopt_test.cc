@@ -223,6 +223,10 @@ const Damage kDamages[] = {
        header_of(t)->intent.op = 2;
        header_of(t)->intent.row = 1000;
      }},
+    {"drawn 2 times", [](Table& t) {
+       header_of(t)->max_times_sampled = 1;
+       items_of(t)[some_item(t)].times_sampled = 2;
+     }},
     {"overlap", [](Table& t) { header_of(t)->marks_offset = header_of(t)->items_offset; }},
     {"windows reach", [](Table& t) { header_of(t)->window_after_max = ~0u; }},
     {"items of 0 steps", [](Table& t) {
