@@ -199,7 +199,9 @@ void RecencySelector::rebuild(const std::vector<Rebuilt>& live, uint32_t newest)
   uint64_t latest = 0;
   for (const Rebuilt& item : live) latest = std::max(latest, number_[item.slot]);
   bool scaling = index_->epoch % 2 == 1;
-  bool rescale = scaling || live.size() <= 1 || exponent(latest) > kRecencyExponentMost;
+  double newest_exponent = exponent(latest);
+  bool usual = newest_exponent <= kRecencyExponentMost && newest_exponent >= -kRecencyExponentMost;
+  bool rescale = scaling || live.size() <= 1 || !usual;  // not a number neither
   if (rescale) {
     if (!scaling) note(index_->epoch, index_->epoch + 1);
     fence_generation_before_payload();

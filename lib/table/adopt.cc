@@ -29,6 +29,7 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) {
   table->bind();
   table->pool_->adopt();
   Status lanes = table->adopt_lanes();
+  if (lanes.ok()) lanes = table->check_intent();
   if (!lanes.ok()) {
     return error(lanes.code(), "adopt table \"%s\": %s", table->name(), lanes.text().c_str());
   }
@@ -37,6 +38,39 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) {
   table->repair_counters();
   table->adopt_indexes();
   return table;
+}
+
+// What is to be finished must fit the lane: rows, and the item that is owed.
+Status Table::check_intent() const {
+  const IntentRecord& intent = header_->intent;
+  auto op = static_cast<IntentOp>(intent.op);
+  if (op != IntentOp::kRow && op != IntentOp::kEnd) return {};
+  const Lane& lane = lanes_[intent.lane];
+  bool final = op == IntentOp::kEnd && (intent.number & layout::kIntentFinal) != 0;
+  bool owed = item_owed();
+  bool sound = lane.open;
+  if (op == IntentOp::kRow) {
+    bool makes = header_->item_policy == GEAR_ITEMS_STEP || header_->item_policy == GEAR_ITEMS_SEQUENCE;
+    uint64_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
+    bool last = intent.row + 1 == lane.next_row;
+    sound = sound && intent.first_row <= lane.next_row && (!last || !owed || (makes && lane.episode_steps() >= length));
+  } else {
+    uint64_t steps = intent.row - uint64_t{final} - intent.first_row;
+    bool appended = lane.next_row == intent.row;
+    bool to_append = final && lane.next_row + 1 == intent.row && lane.filling < lane.blocks.size();
+    bool makes = (intent.number & layout::kIntentMakesItem) != 0;
+    // Its episode is ended in the lane's record once the item is made.
+    bool ended = appended && lane.episode_row == intent.row;
+    sound = sound && (appended || to_append) && intent.first_row + uint64_t{final} <= intent.row &&
+            steps <= layout::episode_limit(*header_) && (lane.episode_row == intent.first_row || ended);
+    bool fits = steps >= 1 && steps <= header_->item_steps_max && lane.episode_row == intent.first_row;
+    sound = sound && (!makes || !owed || intent.slot == kNone || fits);
+  }
+  if (sound) return {};
+  return error(GEAR_ECORRUPT, "intent %u: lane %u from row %llu to %llu; it has rows up to %llu, its episode is from %llu on",
+               intent.op, intent.lane, static_cast<unsigned long long>(intent.first_row),
+               static_cast<unsigned long long>(intent.row), static_cast<unsigned long long>(lane.next_row),
+               static_cast<unsigned long long>(lane.episode_row));
 }
 
 void Table::take_segments(Segment* directory, Segment* data) {

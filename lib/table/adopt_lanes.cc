@@ -90,6 +90,11 @@ Status Table::adopt_lane(uint32_t index, std::vector<uint32_t> ahead) {
     return error(GEAR_ECORRUPT, "lane %u: its episode begins at row %llu, it has %llu rows", index,
                  static_cast<unsigned long long>(lane.episode_row), static_cast<unsigned long long>(lane.next_row));
   }
+  if (lane.episode_steps() > layout::episode_limit(*header_)) {
+    return error(GEAR_ECORRUPT, "lane %u: an open episode of %llu steps, at most %llu are allowed", index,
+                 static_cast<unsigned long long>(lane.episode_steps()),
+                 static_cast<unsigned long long>(layout::episode_limit(*header_)));
+  }
   uint64_t keep_from = rows_kept_from(lane);
   for (uint32_t at = lane.tail; at != kNone; at = blocks_[at].previous) {
     lane.blocks.push_back(at);

@@ -11,7 +11,10 @@
 #include "layout/directory.h"
 #include "layout/index.h"
 #include "limit/rate_limiter.h"
+#include "select/recency.h"
 #include "select/selector.h"
+#include "select/sum_tree.h"
+#include "table/selector_plan.h"
 
 namespace gear {
 namespace {
@@ -25,6 +28,8 @@ using layout::LaneRecord;
 using layout::TableHeader;
 
 constexpr size_t kFindingsMax = 20;
+constexpr uint32_t kReachMost = 1u << 20;         // as plan_geometry allows
+constexpr uint64_t kRowsMost = uint64_t{1} << 62;  // no lane gets there
 constexpr int kReadTries = 100;
 
 using Value = unsigned long long;
@@ -75,7 +80,12 @@ class Checker {
   bool header_is_sound();
   bool numbers_are_sound();
   bool array_is_sound(const char* what, uint64_t offset, uint64_t count, uint64_t size, uint64_t align);
+  bool policy_is_sound();
+  bool arrays_are_apart();
+  bool roles_are_sound();
   bool index_is_sound(uint32_t index);
+  bool selector_is_sound(uint32_t index);
+  bool tree_is_sound(uint32_t index, uint64_t offset);
   bool data_is_sound();
   void check_limiter_record();
   void check_lanes();
@@ -127,9 +137,20 @@ bool Checker::numbers_are_sound() {
                    (h.named_count == 0 || (h.named_index < h.index_count && h.named_count <= h.index_count - h.named_index)),
                "indexes %u and %u, %u named from %u on, of %u", h.largest_index, h.smallest_index, h.named_count,
                h.named_index, h.index_count);
-  good &= rule(h.item_steps_max >= 1 && h.item_policy <= 3, "item policy %u, at most %u steps", h.item_policy,
-               h.item_steps_max);
-  return good;
+  return policy_is_sound() && good;
+}
+
+bool Checker::policy_is_sound() {
+  const TableHeader& h = *header_;
+  bool good = rule(h.item_steps_max >= 1 && h.item_policy <= 3, "item policy %u, at most %u steps", h.item_policy,
+                   h.item_steps_max);
+  good &= rule(h.item_policy != GEAR_ITEMS_SEQUENCE ||
+                   (h.item_length >= 1 && h.item_length <= h.item_steps_max && h.item_period >= 1),
+               "items of %u steps every %u, at most %u", h.item_length, h.item_period, h.item_steps_max);
+  good &= rule(h.window_before_max <= kReachMost && h.window_after_max <= kReachMost && h.block_steps <= kReachMost,
+               "windows reach %u steps back and %u ahead, blocks of %u", h.window_before_max, h.window_after_max, h.block_steps);
+  return rule((h.prompts_offset != 0) == (h.prompt_groups_max != 0), "%u prompt groups, their records at %llu",
+              h.prompt_groups_max, Value{h.prompts_offset}) && good;
 }
 
 bool Checker::header_is_sound() {
@@ -155,7 +176,59 @@ bool Checker::header_is_sound() {
     good &= array_is_sound("prompt records", h.prompts_offset, h.item_slots, sizeof(layout::PromptRecord), 8);
   }
   for (uint32_t i = 0; i < h.index_count; ++i) good &= index_is_sound(i);
-  return good && data_is_sound();
+  return good && arrays_are_apart() && roles_are_sound() && data_is_sound();
+}
+
+// No word belongs to two arrays; indexes that are alike share one.
+bool Checker::arrays_are_apart() {
+  const TableHeader& h = *header_;
+  struct Range {
+    uint64_t begin;
+    uint64_t bytes;
+  };
+  std::vector<Range> ranges = {{h.columns_offset, h.column_count * sizeof(layout::ColumnRecord)},
+                               {h.lanes_offset, h.lanes_max * sizeof(LaneRecord)},
+                               {h.blocks_offset, h.block_count * sizeof(BlockRecord)},
+                               {h.marks_offset, uint64_t{h.block_count} * h.block_steps * sizeof(uint32_t)},
+                               {h.items_offset, h.item_slots * sizeof(ItemRecord)},
+                               {h.episodes_offset, h.episode_slots * sizeof(EpisodeRecord)}};
+  if (h.versions_offset != 0) ranges.push_back({h.versions_offset, h.item_slots * sizeof(uint64_t)});
+  if (h.prompts_offset != 0) ranges.push_back({h.prompts_offset, h.item_slots * sizeof(layout::PromptRecord)});
+  for (uint32_t i = 0; i < h.index_count; ++i) {
+    bool shared = false;
+    for (uint32_t before = 0; before < i; ++before) {
+      shared |= h.indexes[before].offset == h.indexes[i].offset && same_index(h, before, i);
+    }
+    if (!shared) ranges.push_back({h.indexes[i].offset, selector_index_bytes(h.indexes[i].selector, h.item_slots)});
+  }
+  std::erase_if(ranges, [](const Range& range) { return range.bytes == 0; });
+  std::sort(ranges.begin(), ranges.end(), [](const Range& one, const Range& other) { return one.begin < other.begin; });
+  bool good = true;
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const Range& before = ranges[i - 1];
+    good &= rule(before.bytes <= ranges[i].begin - before.begin, "arrays overlap: %llu bytes at %llu, and the next at %llu",
+                 Value{before.bytes}, Value{before.begin}, Value{ranges[i].begin});
+  }
+  return good;
+}
+
+// What each index is used for asks for its kind.
+bool Checker::roles_are_sound() {
+  const TableHeader& h = *header_;
+  auto is = [&](uint32_t index, uint32_t selector) { return index == kNone || h.indexes[index].selector == selector; };
+  bool good = rule(selector_removes(h.indexes[h.remover_index].selector), "remover of kind %u",
+                   h.indexes[h.remover_index].selector);
+  good &= rule(is(h.largest_index, GEAR_SELECT_MAX_HEAP) && is(h.smallest_index, GEAR_SELECT_MIN_HEAP),
+               "indexes %u and %u are not the heaps of the largest and the smallest", h.largest_index, h.smallest_index);
+  double sum = 0;
+  for (uint32_t i = h.named_index; i < h.named_index + h.named_count; ++i) {
+    const IndexRecord& named = h.indexes[i];
+    good &= rule(named.selector != GEAR_SELECT_MIXTURE && priority_valid(named.proportion),
+                 "named selector %u of kind %u, proportion %g", i, named.selector, named.proportion);
+    sum += named.proportion;
+  }
+  bool mixed = h.indexes[h.sampler_index].selector == GEAR_SELECT_MIXTURE;
+  return rule(!mixed || (std::isfinite(sum) && sum > 0), "a mixture of proportions that sum to %g", sum) && good;
 }
 
 // Every index begins with the capacity, as recency's own head does.
@@ -174,13 +247,37 @@ bool Checker::index_is_sound(uint32_t i) {
             header_->item_slots)) {
     return false;
   }
+  return selector_is_sound(i);
+}
+
+// What a selector is made with, and of its memory what never changes.
+bool Checker::selector_is_sound(uint32_t i) {
+  const IndexRecord& record = header_->indexes[i];
+  if (!rule(priority_valid(record.alpha) && priority_valid(record.epsilon), "index %u: alpha %g, epsilon %g", i, record.alpha,
+            record.epsilon)) {
+    return false;
+  }
+  if (record.selector == GEAR_SELECT_TOP_K) {
+    uint64_t places = layout::at_offset<layout::HeapIndex>(base_, record.offset)->top_places;
+    return rule(record.top_k >= 1 && places == std::min<uint64_t>(record.top_k, header_->item_slots),
+                "index %u: %llu places for the %u largest", i, Value{places}, record.top_k);
+  }
+  if (record.selector == GEAR_SELECT_PRIORITIZED) return tree_is_sound(i, record.offset);
   if (record.selector != GEAR_SELECT_RECENCY) return true;
   const auto* recency = layout::at_offset<layout::RecencyIndex>(base_, record.offset);
-  uint64_t end = record.bytes - uint64_t{header_->item_slots} * sizeof(uint64_t);
-  const auto* tree = layout::at_offset<layout::SumTreeIndex>(base_, record.offset + sizeof(layout::RecencyIndex));
-  return rule(recency->number_offset % 8 == 0 && recency->number_offset <= end && tree->capacity == header_->item_slots,
-              "index %u: numbers at %llu of %llu bytes, tree of capacity %llu", i, Value{recency->number_offset},
-              Value{record.bytes}, Value{tree->capacity});
+  uint64_t numbers = recency_index_bytes(header_->item_slots) - header_->item_slots * sizeof(uint64_t);
+  return rule(std::isfinite(record.half_life) && record.half_life > 0 && recency->number_offset == numbers,
+              "index %u: half life %g, numbers at %llu", i, record.half_life, Value{recency->number_offset}) &&
+         tree_is_sound(i, record.offset + sizeof(layout::RecencyIndex));
+}
+
+bool Checker::tree_is_sound(uint32_t i, uint64_t offset) {
+  const auto* tree = layout::at_offset<layout::SumTreeIndex>(base_, offset);
+  SumTreeShape shape = sum_tree_shape(header_->item_slots);
+  bool same = tree->capacity == header_->item_slots && tree->level_count == shape.level_count &&
+              std::equal(shape.offset, shape.offset + shape.level_count, tree->level_offset);
+  return rule(same, "index %u: a tree of %u levels for %llu of %u slots, or levels that are elsewhere", i, tree->level_count,
+              Value{tree->capacity}, header_->item_slots);
 }
 
 bool Checker::data_is_sound() {
@@ -214,6 +311,11 @@ void Checker::check_lanes() {
     rule(tail == kNone || tail < header_->block_count, "lane %u: newest block %u of %u", index, tail, header_->block_count);
     rule(open == kNone || open < header_->episode_slots, "lane %u: episode slot %u of %u", index, open,
          header_->episode_slots);
+    if (!strict()) continue;
+    rule(lane.prompt_size == 0 || (header_->prompts_offset != 0 && lane.prompt_size <= header_->capacity_items),
+         "lane %u: coming items are of a prompt group of %u", index, lane.prompt_size);
+    rule(lane.priority_given == 0 || priority_valid(lane.priority), "lane %u: coming items have priority %g", index,
+         lane.priority);
   }
 }
 
@@ -234,7 +336,7 @@ void Checker::check_block(uint32_t block, const BlockRecord& record) {
   rule(record.lane < h.lanes_max, "block %u of generation %llu: lane %u of %u", block, Value{record.generation}, record.lane,
        h.lanes_max);
   rule(record.rows <= h.block_steps, "block %u: %u rows, it has room for %u", block, record.rows, h.block_steps);
-  rule(record.start_row % h.block_steps == 0, "block %u: begins at row %llu, blocks have %u", block,
+  rule(record.start_row % h.block_steps == 0 && record.start_row < kRowsMost, "block %u: begins at row %llu, blocks have %u", block,
        Value{record.start_row}, h.block_steps);
   auto neighbour = [&](uint32_t other) { return other == kNone || (other < h.block_count && other != block); };
   bool sound = rule(neighbour(record.next) && neighbour(record.previous), "block %u: between %u and %u, of %u", block,
@@ -295,6 +397,8 @@ bool Checker::check_item(uint32_t slot, const ItemRecord& item) {
   good &= rule(priority_valid(item.priority), "item slot %u: priority %g", slot, item.priority);
   good &= rule(item.episode == kNone || item.episode < h.episode_slots, "item slot %u: episode slot %u of %u", slot,
                item.episode, h.episode_slots);
+  good &= rule(h.max_times_sampled == 0 || item.times_sampled <= h.max_times_sampled,
+               "item slot %u: drawn %u times, at most %u are allowed", slot, item.times_sampled, h.max_times_sampled);
   return good;
 }
 
@@ -314,7 +418,8 @@ void Checker::check_range(uint32_t slot, const ItemRecord& item) {
     if (wrong != nullptr || left == 0) break;
     position = 0;
     uint32_t next = observe(blocks_[block].next);
-    if (next >= h.block_count) {
+    // An adopter lets go of links that only one end has.
+    if (next >= h.block_count || (strict() && (blocks_[next].previous != block || blocks_[next].rows == 0))) {
       wrong = "is the last of its chain";
       break;
     }
@@ -345,7 +450,7 @@ void Checker::check_counters(uint64_t live) {
   auto lag = static_cast<int64_t>(live - (c.inserts - c.deletes));
   rule(resetting || (lag >= -1 && lag <= 1), "%llu items are there, of %llu inserted and %llu deleted", Value{live},
        Value{c.inserts}, Value{c.deletes});
-  rule(!std::isnan(c.priority_max) && c.priority_max >= 0, "largest priority %g", c.priority_max);
+  rule(priority_valid(c.priority_max), "largest priority %g", c.priority_max);
 }
 
 // Every index begins with capacity and count, but for recency, whose tree has them.

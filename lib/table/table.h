@@ -207,6 +207,7 @@ class Table {
   // Adoption.
   void repair_counters();
   void adopt_items();
+  Status check_intent() const;
   void adopt_indexes();
   Status adopt_lanes();
   Status adopt_lane(uint32_t index, std::vector<uint32_t> ahead);

@@ -347,6 +347,7 @@ void Table::give_back(const Drawn& drawn, bool uncounted) {
 
 void Table::uncount_draw(uint32_t slot) {
   ItemRecord& item = items_[slot];
+  if (item.times_sampled == 0) return;  // a word that a server which died left, and that was changed
   if (header_->max_times_sampled != 0) {
     ++draws_left_;
     if (!selectable(item)) reselect(slot, item.priority);
@@ -359,7 +360,8 @@ void Table::undo_draw() {
   const layout::IntentRecord& intent = header_->intent;
   if (intent.slot >= items_used_) return;
   const ItemRecord& item = items_[intent.slot];
-  bool counted = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled + 1;
+  bool counted = item.generation % 2 == 1 && item.generation == intent.slot_generation && item.times_sampled > 0 &&
+                 item.times_sampled == intent.times_sampled + 1;
   if (counted) uncount_draw(intent.slot);
   end_step();
 }

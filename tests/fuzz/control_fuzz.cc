@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <iterator>
 #include <vector>
@@ -26,6 +27,7 @@ struct Machine {
     signal(SIGXFSZ, SIG_IGN);
     options.tables_max = 3;
     options.channels_max = 6;
+    options.clients_max = 4;
     auto made = Instance::create(options);
     if (!made.ok() || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) abort();
     instance = made.take();
@@ -60,11 +62,33 @@ void append(std::vector<char>& body, const T& value) {
 
 const char* const kNames[] = {"a", "b", "c", "", "a/b"};
 
+// What a client was told.
 struct World {
   uint64_t table = 1;
   uint32_t channel = 1;
   uint8_t secret[16] = {};
+  uint64_t session = 0;
+  uint8_t token[16] = {};
 };
+
+// Greets anew, or returns: with its token or another, and the channels that it has.
+std::vector<char> hello_body(Input& input, const World& world) {
+  uint8_t form = input.byte();
+  layout::HelloRequest hello{};
+  hello.layout_version = layout::kLayoutVersion;
+  hello.fingerprint = layout::kLayoutFingerprint;
+  strcpy(hello.name, kNames[form % 4]);
+  if (form >= 0x40) {
+    hello.session = form < 0xc0 ? world.session : input.number();
+    memcpy(hello.token, world.token, sizeof hello.token);
+    hello.token[0] ^= form % 8 == 7;
+    hello.channels = form / 8 % 4;
+  }
+  std::vector<char> body;
+  append(body, hello);
+  for (uint32_t i = 0; i < hello.channels; ++i) append(body, i == 0 ? world.channel : uint32_t{input.byte()});
+  return body;
+}
 
 std::vector<char> create_body(Input& input) {
   uint8_t form = input.byte();
@@ -94,13 +118,7 @@ std::vector<char> create_body(Input& input) {
 std::vector<char> sound_body(ControlOp op, Input& input, const World& world) {
   std::vector<char> body;
   switch (op) {
-    case ControlOp::kHello: {
-      layout::HelloRequest hello{};
-      hello.layout_version = layout::kLayoutVersion;
-      hello.fingerprint = layout::kLayoutFingerprint;
-      append(body, hello);
-      break;
-    }
+    case ControlOp::kHello: return hello_body(input, world);
     case ControlOp::kTableCreate: return create_body(input);
     case ControlOp::kTableOpen:
     case ControlOp::kTableDrop: {
@@ -118,7 +136,7 @@ std::vector<char> sound_body(ControlOp op, Input& input, const World& world) {
     }
     case ControlOp::kWriterOpen: {
       uint8_t form = input.byte();
-      layout::WriterOpenRequest writer{world.table, form % 3 + 1u, form / 4 % 2u, form / 8 % 2u, 0};
+      layout::WriterOpenRequest writer{world.table, form % 3 + 1u, form % 8 != 7, form / 8 % 2u, 0};
       append(body, writer);
       for (uint32_t i = 0; writer.named != 0 && i < writer.lanes; ++i) append(body, uint64_t{input.byte() % 4u});
       break;
@@ -133,7 +151,10 @@ std::vector<char> sound_body(ControlOp op, Input& input, const World& world) {
       sampler.batches_max = 2;
       sampler.unique = form / 4 % 2;
       sampler.version_policy = form / 8 % 3;
-      if ((form & 0x80) != 0) strcpy(sampler.group, "g");
+      sampler.version_lag = form / 32 % 2;
+      sampler.index = form % 16 == 15 ? input.byte() % 4 : 0;
+      if ((form & 0x80) != 0) strcpy(sampler.group, (form & 0x40) != 0 ? "g" : "h");
+      sampler.group_from = form / 32 % 2;
       append(body, sampler);
       break;
     }
@@ -188,12 +209,17 @@ bool send_request(Input& input, const Machine& machine, const World& world) {
   return send(machine.ends[0], message.data(), message.size(), MSG_DONTWAIT) >= 0;
 }
 
-void learn(const Reply& reply, World* world) {
+void learn(uint16_t op, const Reply& reply, World* world) {
   if (!reply.status.ok()) {
     if (reply.status.text().empty()) abort();
     return;
   }
-  if (reply.body.size() == sizeof(layout::TableReply)) {
+  if (op == static_cast<uint16_t>(ControlOp::kHello)) {
+    layout::HelloReply hello;
+    memcpy(&hello, reply.body.data(), sizeof hello);
+    world->session = hello.session;
+    memcpy(world->token, hello.token, sizeof world->token);
+  } else if (reply.body.size() == sizeof(layout::TableReply)) {
     layout::TableReply table;
     memcpy(&table, reply.body.data(), sizeof table);
     world->table = table.table_id;
@@ -225,12 +251,28 @@ void serve_one(Input& input, Machine& machine, Session& session, Requests& reque
   Reply reply = requests.answer(session, received.value().header, body.data());
   while (reply.later) {
     pollfd ready{machine.maker.ready_fd(), POLLIN, 0};
-    if (poll(&ready, 1, 20'000) <= 0) abort();
+    int polled = poll(&ready, 1, 20'000);
+    if (polled < 0 && errno == EINTR) continue;  // the fuzzer's own alarm
+    if (polled <= 0) abort();
     for (TableMade& made : machine.maker.collect()) reply = requests.table_made(std::move(made));
   }
-  learn(reply, world);
+  learn(received.value().header.op, reply, world);
+  // At times the client is gone before its answer, whose effect goes with it.
+  if (input.byte() % 16 == 15) return requests.take_back(received.value().header.op, reply);
   send_reply(machine, received.value().header, reply);
   conductor.poll();
+}
+
+void greet(Session& session, Requests& requests, World* world) {
+  layout::HelloRequest hello{};
+  hello.layout_version = layout::kLayoutVersion;
+  hello.fingerprint = layout::kLayoutFingerprint;
+  layout::ControlHeader header{};
+  header.op = static_cast<uint16_t>(ControlOp::kHello);
+  header.body_bytes = sizeof hello;
+  Reply reply = requests.answer(session, header, reinterpret_cast<const char*>(&hello));
+  if (!reply.status.ok()) abort();
+  learn(header.op, reply, world);
 }
 
 }  // namespace
@@ -241,20 +283,31 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SmallMemory small;
   Conductor conductor(machine.instance->ledger());
   Requests requests(machine.options, *machine.instance, conductor, machine.maker);
+  SetAsideTable aside;
+  aside.name = "c";
+  aside.id = 77;
+  aside.why = "it was damaged";
+  requests.set_aside.push_back(std::move(aside));
   Session session;
-  session.id = 1;
+  session.id = machine.instance->ledger().take_session_id();
+  World world;
   // Most inputs need not find out how to greet, and have a table.
   uint8_t form = input.byte();
-  session.greeted = form < 0xe0;
+  if (form < 0xe0) greet(session, requests, &world);
   auto request = test::small_request("a");
   auto column = test::small_column();
   request.versions = form % 2;
   if (form % 8 < 4) conductor.add_table(test::make_table(request, &column));
-  World world;
   for (uint32_t count = 0; count < 24 && !input.empty(); ++count) {
     serve_one(input, machine, session, requests, conductor, &world);
   }
+  // As the server does when the client is dead: all of the ledger's records come back.
   conductor.close_ports_of(session.id);
+  for (uint32_t polls = 0; polls < 100 && conductor.port_count() > 0; ++polls) conductor.poll();
+  while (!conductor.tables().empty()) conductor.drop_table(*conductor.tables().front());
   conductor.poll();
+  Ledger& ledger = machine.instance->ledger();
+  if (session.record != nullptr) ledger.remove(session.record);
+  if (conductor.port_count() > 0 || !ledger.sessions().empty() || !ledger.channels().empty()) abort();
   return 0;
 }

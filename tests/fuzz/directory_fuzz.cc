@@ -85,13 +85,16 @@ Snapshot make(layout::TableCreateRequest request, std::vector<layout::ColumnSpec
   for (uint32_t step = 0; step < 20; ++step) {
     layout::GrantRecord grant{};
     uint32_t slot = 0;
-    if (step % 4 == 0 && !table.grant_block(lane, &grant)) break;
+    while (table.unfilled_blocks(lane) < 2 && table.grant_block(lane, &grant)) {
+    }
     if (step % 7 == 0 && table.header().episode_slots > 0 && table.grant_episode(lane, &slot)) {
       table.give_episode_cells(lane);
     }
     uint32_t done = 0;
     table.commit(lane, 1, &done);
-    if (step % 7 == 6) table.end_episode(lane, step == 6 ? GEAR_TERMINATED : GEAR_TRUNCATED);
+    // One with a final observation, one without; the last episode is open.
+    if (step == 6) table.end_episode(lane, GEAR_TERMINATED);
+    if (step == 13) table.end_episode(lane, GEAR_TRUNCATED | layout::kEndHasFinal);
   }
   Snapshot snapshot;
   const auto* directory = static_cast<const char*>(table.directory().data());
@@ -151,6 +154,29 @@ void scribble(Input& input, const layout::TableHeader& sound, char* directory, s
 const char* const kNames[] = {"a", "b", "c"};
 const char* const kColumns[] = {"x", "r", "goal", nullptr};
 
+// What a table of request_of keeps for windows, and what goes together.
+void make_sound(uint8_t form, gear_window* window) {
+  window->offset = std::clamp(window->offset, -6, 4);
+  window->length = std::min(window->length, 6u);
+  window->burn_in = std::min(window->burn_in, window->length);
+  if (window->compute >= GEAR_COMPUTE_NSTEP_RETURN) {
+    window->steps = form / 64 + 1u;
+    window->discount = 0.5;
+    window->offset = std::min(window->offset, 0);
+  }
+  if (window->compute == GEAR_COMPUTE_NSTEP_RETURN) {
+    window->column = "r";
+  } else if (window->compute != GEAR_COMPUTE_NONE) {
+    window->column = nullptr;
+  } else if (window->column == nullptr) {
+    window->column = "x";
+  } else if (strcmp(window->column, "goal") == 0) {
+    window->offset = 0;
+    window->length = 1;
+    window->burn_in = 0;
+  }
+}
+
 std::vector<gear_window> windows_of(Input& input) {
   std::vector<gear_window> windows;
   for (uint32_t count = input.byte() % 4; count > 0; --count) {
@@ -161,13 +187,10 @@ std::vector<gear_window> windows_of(Input& input) {
     window.pad = input.byte() % 3;
     window.fill = input.byte() % 2;
     uint8_t compute = input.byte();
-    window.compute = compute % 4 == 0 ? compute / 4 % 6 : GEAR_COMPUTE_NONE;
-    if (input.byte() % 2 == 0) window.offset = std::max(window.offset, -6);
-    window.steps = input.byte() % 5;
+    window.compute = compute % 2 == 0 ? compute / 4 % 9 : GEAR_COMPUTE_NONE;
     window.burn_in = input.byte() % 3;
-    window.discount = 0.5;
+    if (input.byte() >= 0x20) make_sound(compute, &window);
     window.name = kNames[windows.size()];
-    if (window.compute != GEAR_COMPUTE_NONE && input.byte() % 2 == 0) window.column = nullptr;
     windows.push_back(window);
   }
   return windows;

@@ -25,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   auto endpoint = parse_endpoint(text.c_str());
   must(endpoint.ok() || !endpoint.status().text().empty());
+  // As the environment gives it.
+  setenv("GEAR_ENDPOINT", text.c_str(), 1);
+  auto given = parse_endpoint(nullptr);
+  must(text.c_str()[0] == '\0' ? given.ok() : given.ok() == endpoint.ok());
   // A sound one of any content, but for what encode_handle itself sets.
   gear::test::Input input(data, size);
   auto bytes = input.take<gear::layout::HandleBytes>();

@@ -39,11 +39,68 @@ inline layout::ColumnSpec small_column(const char* name = "x", uint32_t flags = 
   return column;
 }
 
+inline layout::SelectorSpec small_selector(const char* name, uint32_t selector) {
+  layout::SelectorSpec spec{};
+  strcpy(spec.name, name);
+  spec.selector = selector;
+  spec.proportion = 0.25;
+  spec.alpha = 0.5;
+  spec.half_life = 3;
+  spec.top_k = 2;
+  return spec;
+}
+
+// One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a per-episode column.
+inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
+                                         const layout::SelectorSpec* selectors = nullptr, uint64_t instance_id = 1);
+// `instance_id`: of named segments; 0: memfds.
+inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id = 0) {
+  auto request = small_request("ring");
+  if (instance_id != 0) request.memory = GEAR_MEMORY_POSIX;
+  layout::ColumnSpec columns[] = {small_column(), small_column("goal", GEAR_COLUMN_PER_EPISODE)};
+  if (kind % 2 == 1) request.column_count = 2;
+  layout::SelectorSpec selectors[4] = {};
+  switch (kind / 2 % 5) {
+    case 0: break;
+    case 1:
+      request.item_policy = GEAR_ITEMS_EXPLICIT;
+      request.versions = 1;
+      request.prompt_groups_max = 2;
+      break;
+    case 2:
+      request.item_policy = GEAR_ITEMS_SEQUENCE;
+      request.item_length = 2;
+      request.item_period = 1;
+      request.max_times_sampled = 2;
+      request.sampler = GEAR_SELECT_PRIORITIZED;
+      request.priority_alpha = 1;
+      break;
+    case 3:
+      request.item_policy = GEAR_ITEMS_EPISODE;
+      request.limiter = {2, 1, -4, 4};
+      request.sampler = GEAR_SELECT_FIFO;
+      request.capacity_bytes = 60;
+      break;
+    default:
+      request.sampler = GEAR_SELECT_MIXTURE;
+      request.remover = GEAR_SELECT_MIN_HEAP;
+      request.selector_count = 4;
+      selectors[0] = small_selector("p", GEAR_SELECT_PRIORITIZED);
+      selectors[1] = small_selector("n", GEAR_SELECT_RECENCY);
+      selectors[2] = small_selector("k", GEAR_SELECT_TOP_K);
+      selectors[3] = small_selector("l", GEAR_SELECT_LIFO);
+  }
+  return make_table(request, columns, selectors, instance_id);
+}
+
 // A table that must be possible; columns are request.column_count.
-inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns) {
-  auto geometry = plan_geometry(request, columns);
+inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
+                                         const layout::SelectorSpec* selectors, uint64_t instance_id) {
+  auto geometry = plan_geometry(request, columns, selectors);
   if (!geometry.ok()) fprintf(stderr, "%s\n", geometry.status().text().c_str()), abort();
-  auto table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
+  MemoryOptions memory;
+  memory.memory = request.memory;
+  auto table = Table::create(geometry.value(), instance_id, 1, memory);
   if (!table.ok()) fprintf(stderr, "%s\n", table.status().text().c_str()), abort();
   return std::shared_ptr<Table>(table.take());
 }

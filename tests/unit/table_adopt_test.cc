@@ -81,6 +81,10 @@ ItemRecord* items_of(Table& table) {
   return layout::at_offset<ItemRecord>(table.directory().data(), table.header().items_offset);
 }
 
+layout::LaneRecord* lanes_of(Table& table) {
+  return layout::at_offset<layout::LaneRecord>(table.directory().data(), table.header().lanes_offset);
+}
+
 TEST(TableAdopt, KeepsTheRowsOfADrawThatIsOut) {
   auto table = make_table(4);
   uint32_t lane = table->open_lane(1);
@@ -281,7 +285,71 @@ const Damage kDamages[] = {
        header_of(t)->intent.op = 1;
        header_of(t)->intent.lane = 99;
      }},
+    {"intent 1", [](Table& t) {
+       header_of(t)->intent.op = 1;
+       header_of(t)->intent.first_row = 1000;
+     }},
+    {"intent 2", [](Table& t) {
+       header_of(t)->intent.op = 2;
+       header_of(t)->intent.row = 1000;
+     }},
+    {"drawn 2 times", [](Table& t) {
+       header_of(t)->max_times_sampled = 1;
+       items_of(t)[some_item(t)].times_sampled = 2;
+     }},
+    {"overlap", [](Table& t) { header_of(t)->marks_offset = header_of(t)->items_offset; }},
+    {"windows reach", [](Table& t) { header_of(t)->window_after_max = ~0u; }},
+    {"items of 0 steps", [](Table& t) {
+       header_of(t)->item_policy = GEAR_ITEMS_SEQUENCE;
+       header_of(t)->item_length = 0;
+     }},
+    {"prompt groups", [](Table& t) { header_of(t)->prompt_groups_max = 1; }},
+    {"prompt group of", [](Table& t) { lanes_of(t)->prompt_size = 1; }},
+    {"have priority", [](Table& t) {
+       lanes_of(t)->priority_given = 1;
+       lanes_of(t)->priority = -1;
+     }},
+    {"open episode of", [](Table& t) {
+       header_of(t)->episode_steps_max = 2;
+     }},
+    {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
+    {"remover of kind", [](Table& t) { header_of(t)->indexes[header_of(t)->remover_index].selector = GEAR_SELECT_MIXTURE; }},
+    {"of the largest", [](Table& t) { header_of(t)->largest_index = 0; }},
+    {"named selector", [](Table& t) {
+       header_of(t)->named_count = 1;
+       header_of(t)->named_index = 0;
+       header_of(t)->indexes[0].proportion = -1;
+     }},
+    {"last of its chain", [](Table& t) {
+       header_of(t)->item_steps_max = 100;
+       layout::ItemRecord& item = items_of(t)[some_item(t)];
+       item.length = 9;
+       item.position = 0;
+       blocks_of(t)[blocks_of(t)[item.block].next].previous = item.block == 0 ? 1 : 0;
+     }},
 };
+
+// As above, of what only some selectors have.
+TEST(TableAdopt, RefusesSelectorsWhoseMemoryIsOfAnotherShape) {
+  auto refused = [](uint32_t sampler, const char* expected, const std::function<void(TableHeader*, char*)>& make) {
+    auto table = make_table(20, sampler);
+    append(*table, table->open_lane(1), 30);
+    TableHeader* header = header_of(*table);
+    make(header, static_cast<char*>(table->directory().data()) + header->indexes[0].offset);
+    auto next = pass_on(std::move(table));
+    ASSERT_FALSE(next.ok()) << expected;
+    EXPECT_NE(next.status().text().find(expected), std::string::npos) << next.status().text();
+  };
+  refused(GEAR_SELECT_PRIORITIZED, "a tree of",
+          [](TableHeader*, char* index) { reinterpret_cast<layout::SumTreeIndex*>(index)->level_count = 92; });
+  refused(GEAR_SELECT_TOP_K, "places for",
+          [](TableHeader*, char* index) { reinterpret_cast<layout::HeapIndex*>(index)->top_places = 92; });
+  refused(GEAR_SELECT_RECENCY, "half life", [](TableHeader* header, char*) { header->indexes[0].half_life = 0; });
+  refused(GEAR_SELECT_RECENCY, "a tree of", [](TableHeader*, char* index) {
+    reinterpret_cast<layout::SumTreeIndex*>(index + sizeof(layout::RecencyIndex))->level_offset[0] = 92;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Words, TableAdoptDamage, ::testing::ValuesIn(kDamages));
 
 TEST(TableAdopt, FindsNothingWrongOnlineWhileTheConductorWorks) {
