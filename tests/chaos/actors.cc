@@ -96,7 +96,7 @@ void note_delivery(const Place& place, const gear_batch* batch) {
     bool had = board.delivered[at].fetch_add(1) > 0;
     ++board.delivered_rows;
     board.redelivered_rows += again[row];
-    if (had && again[row] == 0) ++board.duplicates;
+    if (had && again[row] == 0) repeated(place, "the group, unmarked", cells.id[row], cells.seq[row]);
     if (board.acknowledged[at] != 0) ++board.after_acknowledged;
   }
 }
@@ -313,7 +313,7 @@ bool Audit::read_log(uint8_t* seen) {
     Cells cells(batch);
     for (uint32_t row = 0; row < gear_batch_rows(batch); ++row) {
       if (!check_row(place, cells, row)) continue;
-      if (seen[cells.id[row] * kSeqs + cells.seq[row]]++ > 0) ++place.board->duplicates;
+      if (seen[cells.id[row] * kSeqs + cells.seq[row]]++ > 0) repeated(place, "the log", cells.id[row], cells.seq[row]);
     }
     gear_batch_release(batch);
   }

@@ -64,6 +64,12 @@ bool open_one(const Place& place, const char* what, Make make) {
   return false;
 }
 
+inline void repeated(const Place& place, const char* where, uint64_t id, uint64_t number) {
+  ++place.board->duplicates;
+  fprintf(stderr, "chaos: twice in %s: writer %llu, number %llu\n", where, static_cast<unsigned long long>(id),
+          static_cast<unsigned long long>(number));
+}
+
 struct Cells {
   const uint64_t* id;
   const uint64_t* seq;

@@ -142,7 +142,8 @@ void read_tales(const Place& place, gear_table* table, std::vector<uint8_t>* see
     gear_batch_tensor(batch, kTeller, &teller);
     for (uint32_t row = 0; row < gear_batch_rows(batch); ++row) {
       int64_t tale = tale_of(place, cells, static_cast<const uint64_t*>(teller.data), row);
-      if (tale >= 0 && (*seen)[static_cast<size_t>(tale)]++ > 0) ++place.board->duplicates;
+      if (tale < 0 || (*seen)[static_cast<size_t>(tale)]++ == 0) continue;
+      repeated(place, "the tales", static_cast<uint64_t>(tale) / kTales, static_cast<uint64_t>(tale) % kTales);
     }
     gear_batch_release(batch);
   }
