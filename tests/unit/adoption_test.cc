@@ -120,7 +120,7 @@ class AdoptionTest : public testing::Test {
   void work() {
     while (conductor_->poll() > 0) {
     }
-    ASSERT_EQ(conductor_->next_offender(), 0u);
+    ASSERT_EQ(conductor_->next_offender().session, 0u);
   }
 
   void die() {
@@ -191,7 +191,7 @@ TEST_F(AdoptionTest, ARecordThatIsDoneIsNotAppliedAgainThoughOthersWorkFirst) {
   EXPECT_EQ(table().header().counters.inserts, 2u);
   EXPECT_EQ(header_of(2)->submission_head, header_of(2)->submission_tail);
   EXPECT_EQ(header_of(1)->submission_head, header_of(1)->submission_tail);
-  EXPECT_EQ(conductor_->next_offender(), 0u);
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
   push(2, SubmissionOp::kItem, 2, 0, 1.0);
   work();
   EXPECT_EQ(table().items(), 3u);
@@ -210,7 +210,7 @@ TEST_F(AdoptionTest, AnEndThatIsDoneIsNotAppliedAgainThoughADrawComesFirst) {
   die();
   adopt();
   EXPECT_EQ(table().header().counters.episodes, 1u);
-  EXPECT_EQ(conductor_->next_offender(), 0u);
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
   EXPECT_EQ(header_of(2)->submission_head, header_of(2)->submission_tail);
 }
 
@@ -324,7 +324,7 @@ TEST_F(AdoptionTest, ExpelsAClientWhoseChannelIsLost) {
   die();
   ASSERT_EQ(truncate(path_of(SegmentKind::kChannel, 1).c_str(), 4096), 0);
   adopt();
-  EXPECT_EQ(conductor_->next_offender(), 1u);
+  EXPECT_EQ(conductor_->next_offender().session, 1u);
   EXPECT_TRUE(conductor_->find_port(1)->broken());
 }
 
