@@ -63,7 +63,7 @@ Status Table::check_intent() const {
     bool ended = appended && lane.episode_row == intent.row;
     sound = sound && (appended || to_append) && intent.first_row + uint64_t{final} <= intent.row &&
             steps <= layout::episode_limit(*header_) && (lane.episode_row == intent.first_row || ended);
-    bool fits = steps >= 1 && steps <= header_->item_steps_max && lane.episode_row == intent.first_row;
+    bool fits = steps >= 1 && steps <= header_->item_steps_max && (lane.episode_row == intent.first_row || ended);
     sound = sound && (!makes || !owed || intent.slot == kNone || fits);
   }
   if (sound) return {};
