@@ -242,7 +242,10 @@ Status Session::close_channel(uint32_t id) {
   Lock lock(mutex_);
   channels_.erase(std::remove(channels_.begin(), channels_.end(), id), channels_.end());
   if (link() == Link::kWhole && socket_closed()) note_hang_up();
-  if (link() != Link::kWhole) return lost();
+  if (link() != Link::kWhole) {
+    if (calling_.valid()) closed_meanwhile_.push_back(id);
+    return lost();
+  }
   layout::ChannelIdRequest request{id, 0};
   Status closed = exchange(ControlOp::kChannelClose, &request, sizeof request,
                            deadline_after(request_timeout_ns_))

@@ -123,6 +123,7 @@ class Session {
   Status call(int64_t deadline_ns);
   Status hear(int64_t deadline_ns);
   Status resume(Received& reply);
+  void close_those_of_meanwhile();
   void note_failed(const Status& why);
   void give_up(const std::string& why);
 
@@ -159,6 +160,7 @@ class Session {
   uint64_t id_ = 0;
   uint8_t token_[16] = {};
   std::vector<uint32_t> channels_;  // that the server has for this client, as far as it knows
+  std::vector<uint32_t> closed_meanwhile_;  // that calling_ has named as still there
   PrivateDescriptor calling_;       // away: greeted, its answer awaited
   uint64_t calling_mark_ = 0;       // server_mark when it was reached
   int64_t pause_ns_ = 0;            // between attempts

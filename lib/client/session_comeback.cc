@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "client/session.h"
@@ -131,6 +132,7 @@ Status Session::call(int64_t deadline_ns) {
   // Read after that server was reached and before it answers, so it is its own or that of one before.
   calling_mark_ = server_mark();
   std::vector<char> request = hello_request(true);
+  closed_meanwhile_.clear();  // this greeting no longer names them
   ControlHeader header{};
   header.op = static_cast<uint16_t>(ControlOp::kHello);
   header.request_id = next_request_++;
@@ -179,7 +181,16 @@ Status Session::resume(Received& reply) {
   link_.store(Link::kWhole, std::memory_order_relaxed);
   // For what was published while the old one was still rung.
   ring_bell(doorbell_.get());
+  close_those_of_meanwhile();
   return {};
+}
+
+// The greeting that was answered named them as still there. A reply that is late is nobody's.
+void Session::close_those_of_meanwhile() {
+  for (uint32_t id : std::exchange(closed_meanwhile_, {})) {
+    layout::ChannelIdRequest request{id, 0};
+    static_cast<void>(exchange(ControlOp::kChannelClose, &request, sizeof request, deadline_after(kRingLookNs)));
+  }
 }
 
 void Session::note_failed(const Status& why) {
