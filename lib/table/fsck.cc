@@ -147,6 +147,8 @@ bool Checker::policy_is_sound() {
   good &= rule(h.item_policy != GEAR_ITEMS_SEQUENCE ||
                    (h.item_length >= 1 && h.item_length <= h.item_steps_max && h.item_period >= 1),
                "items of %u steps every %u, at most %u", h.item_length, h.item_period, h.item_steps_max);
+  good &= rule(h.item_policy != GEAR_ITEMS_EPISODE || layout::episode_limit(h) <= h.item_steps_max,
+               "episodes of up to %llu steps, items of at most %u", Value{layout::episode_limit(h)}, h.item_steps_max);
   good &= rule(h.window_before_max <= kReachMost && h.window_after_max <= kReachMost && h.block_steps <= kReachMost,
                "windows reach %u steps back and %u ahead, blocks of %u", h.window_before_max, h.window_after_max, h.block_steps);
   return rule((h.prompts_offset != 0) == (h.prompt_groups_max != 0), "%u prompt groups, their records at %llu",

@@ -347,7 +347,7 @@ void Table::give_back(const Drawn& drawn, bool uncounted) {
 
 void Table::uncount_draw(uint32_t slot) {
   ItemRecord& item = items_[slot];
-  if (item.times_sampled == 0) return;  // a word that a server which died left, and that was changed
+  if (item.times_sampled == 0) return;  // more draws are out than it tells: others changed it before it was adopted
   if (header_->max_times_sampled != 0) {
     ++draws_left_;
     if (!selectable(item)) reselect(slot, item.priority);

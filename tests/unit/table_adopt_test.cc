@@ -297,6 +297,10 @@ const Damage kDamages[] = {
        header_of(t)->max_times_sampled = 1;
        items_of(t)[some_item(t)].times_sampled = 2;
      }},
+    {"episodes of up to", [](Table& t) {
+       header_of(t)->item_policy = GEAR_ITEMS_EPISODE;
+       header_of(t)->episode_steps_max = header_of(t)->item_steps_max + 1;
+     }},
     {"overlap", [](Table& t) { header_of(t)->marks_offset = header_of(t)->items_offset; }},
     {"windows reach", [](Table& t) { header_of(t)->window_after_max = ~0u; }},
     {"items of 0 steps", [](Table& t) {
