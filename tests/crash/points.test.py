@@ -18,10 +18,15 @@ DEATHS = pathlib.Path(os.environ["GEAR_BUILD_DIR"]) / "tests" / "crash_deaths.tx
 STORE = re.compile(r"(?<![\w.])(note|publish|publish_change)\(")
 RAW = re.compile(r"__atomic_(store|exchange|compare_exchange|fetch_)\w*\(")
 
-# Places where no process of tests/crash can die, each by its file and what is stored there, and why.
+# Places where no process of tests/crash dies yet, each by its file and what is stored there, and why. They count as missing.
 NOT_REACHED = {
-    ("lib/client/handle.h", "magic_"): "a word of the client's own memory: no other process reads it",
+    ("lib/select/sum_tree_writer.cc", "sum_children"): "a node above the leaves: tables of the scenarios have too few items for one",
+    ("lib/server/adoption.cc", "TableHeader*"): "a table is set aside: nothing spoils memory between two servers",
+    ("lib/server/adoption.cc", "ChannelHeader*"): "a channel's segment is lost: nothing removes it between two servers",
+    ("lib/table/adopt_lanes.cc", "kLaneNamed"): "two lanes of one name: no order of stores leaves that",
 }
+# A reader's copy into its own memory, which no other process reads.
+OWN_MEMORY = {"lib/gather/copy_payload.cc"}
 
 
 def places():
@@ -33,7 +38,7 @@ def places():
             continue
         lines = [line.split("//")[0] for line in path.read_text().splitlines()]
         for number, code in enumerate(lines, 1):
-            if RAW.search(code):
+            if RAW.search(code) and name not in OWN_MEMORY:
                 raw.append(f"{name}:{number} stores past base/shared_word.h: {code.strip()}")
             if not STORE.search(code):
                 continue
@@ -70,11 +75,11 @@ def judge():
             faults.append(f"{own[0]}: no process died there: {code}")
         met += count > 0
         print(f"{count:9d}  {own[0]}")
-    faults += [f"{place}: a process died there, and no call is on that line" for place in deaths if place not in covered]
+    faults += [f"{place}: a process died there, and no call is on that line" for place in deaths
+               if place.startswith("lib/") and place not in covered]
     for program in sorted(programs):
         print(f"{program}: {len(programs[program])} places, {sum(programs[program].values())} deaths")
-    print(f"crash points: {met} of {len(known) - excluded} places exercised, {sum(deaths.values())} deaths, "
-          f"{excluded} not reachable")
+    print(f"crash points: {met} of {len(known)} places exercised, {sum(deaths.values())} deaths, {excluded} known to be missing")
     for fault in faults:
         print("FAIL:", fault)
     return 1 if faults else 0
