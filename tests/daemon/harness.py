@@ -64,19 +64,24 @@ def read_file(path):
 
 
 class Place:
-    """A directory of this test's own; what was started in it is ended, and it is removed."""
+    """A directory of this test's own; what was started in it is ended, and it is removed. Nothing may be left in /dev/shm."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="gear-daemon-")
         self.geards = []
+        self.instances = set()
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, kind, *exception):
         for geard in self.geards:
             geard.end()
         shutil.rmtree(self.path, ignore_errors=True)
+        left = [name for instance in self.instances for name in segments_of(instance)]
+        for name in left:
+            os.unlink(os.path.join("/dev/shm", name))
+        assert kind is not None or not left, f"left in /dev/shm: {left}"
 
     def file(self, name, text=None):
         path = os.path.join(self.path, name)
@@ -98,6 +103,7 @@ class Place:
 
 class Geard:
     def __init__(self, place, arguments, socket, environment, popen):
+        self.place = place
         self.socket = socket
         self.endpoint = "unix:" + socket
         self.log_path = place.file(f"geard.{len(place.geards)}.log", "")
@@ -115,6 +121,8 @@ class Geard:
             assert self.process.poll() is None, f"geard ended: {self.log()}"
             return "serving unix:" in self.log()
         until("geard serves", serving)
+        for path in self.open_segments():
+            self.place.instances.add(os.path.basename(path).split(".")[2])
         return self
 
     def wait(self):

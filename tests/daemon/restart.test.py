@@ -27,7 +27,6 @@ import ctypes
 import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -36,10 +35,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 import libgear  # noqa: E402
+from raw_client import ECORRUPT, ENOTFOUND, EPERM, RawClient  # noqa: E402
 from harness import assert_equal, assert_fails, assert_in, geard, gearctl, until  # noqa: E402
 
 TABLE = ["--column", "x:f32", "--capacity", "1000"]
-ENOTFOUND, EPERM, ECORRUPT = -200, -405, -603
 SHM = "/dev/shm/"
 
 
@@ -337,6 +336,7 @@ def half_made(place):
     assert_equal(len(harness.segments_of(name)), 5)
     assert_in("half made", server.log())
     assert_in("set aside", server.log())
+    assert_equal(server.gearctl("table", "rm", "a").returncode, harness.OK)
 
 
 def spoil(server, table):
@@ -381,7 +381,7 @@ def set_aside_others(place):
     server, path = spoiled(place, "--access", "any")
     table = int(path.rsplit(".", 1)[1], 16)
     os.chmod(place.path, 0o755)
-    raw = Raw(server)
+    raw = RawClient(server)
 
     def names_and_attach():
         assert_equal(raw.hello(), 0)
@@ -396,6 +396,7 @@ def set_aside_others(place):
         raw.session = 0
         os._exit(0 if names_and_attach() == ((0, b""), ENOTFOUND) else 1)
     assert_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+    assert_equal(server.gearctl("table", "rm", "bad").returncode, harness.OK)
 
 
 def set_aside_stays(place):
@@ -441,50 +442,9 @@ def again_and_again(place):
     peer.call("gear_close", peer.client)
 
 
-class Raw:
-    """The control protocol by hand."""
-
-    def __init__(self, server):
-        status = server.json("status")["server"]
-        self.fingerprint = int(status["layout_fingerprint"], 16)
-        self.version = status["layout_version"]
-        self.path = server.socket
-        self.socket = None
-        self.session, self.token, self.requests = 0, b"\0" * 16, 0
-
-    def connect(self):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(harness.WAIT_S)
-        self.socket.connect(self.path)
-
-    def ask(self, op, body):
-        self.requests += 1
-        header = struct.pack("<IHHIIiI", 0x52414547, 1, op, self.requests, len(body), 0, 0)
-        self.socket.sendall(header + body)
-        data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 4)
-        for one in descriptors:
-            os.close(one)
-        return struct.unpack("<i", data[16:20])[0], data[24:]
-
-    def hello(self, channels=()):
-        """The status of a hello with the session that there is; takes the one of the answer."""
-        self.connect()
-        body = struct.pack("<IIQ64sQ16s", self.version, len(channels), self.fingerprint, b"raw",
-                           self.session, self.token)
-        status, answer = self.ask(1, body + struct.pack(f"<{len(channels)}I", *channels))
-        if status == 0:
-            _, _, _, self.session, self.token = struct.unpack("<QIIQ16s", answer)
-        return status
-
-    def open_writer(self, table):
-        status, answer = self.ask(9, struct.pack("<QIIII", table, 1, 0, 0, 0))
-        assert_equal(status, 0)
-        return struct.unpack("<I", answer[:4])[0]
-
-
 def session(place):
     server = create(place.serve())
-    raw = Raw(server)
+    raw = RawClient(server)
     assert_equal(raw.hello(), 0)
     first = raw.session
     channel = raw.open_writer(1)
@@ -517,7 +477,7 @@ def session(place):
 def full(place):
     config = place.file("geard.toml", "[server]\nclients_max = 2\n")
     server = create(place.serve("--config", config))
-    raws = [Raw(server), Raw(server)]
+    raws = [RawClient(server), RawClient(server)]
     until("gearctl is gone", lambda: all(raw.session or raw.hello() == 0 for raw in raws))
     channels = [raw.open_writer(1) for raw in raws]
     kill(server)
@@ -530,7 +490,7 @@ def full(place):
 
 def unnamed_channels(place):
     server = create(place.serve())
-    raw = Raw(server)
+    raw = RawClient(server)
     assert_equal(raw.hello(), 0)
     named, _ = raw.open_writer(1), raw.open_writer(1)
     assert_equal(line(server)["lanes_open"], 2)
