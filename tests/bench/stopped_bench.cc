@@ -1,7 +1,6 @@
 // Half of the clients are stopped (SIGSTOP) under load, leases and granted blocks in their hands: what the others notice.
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <atomic>
 
 #include "bench/bench_table.h"
+#include "support/shared_memory.h"
 
 namespace gear::bench {
 namespace {
@@ -87,9 +87,8 @@ double p99_of(Shared* shared, uint32_t first, unsigned ms) {
 }  // namespace
 
 void bench_stopped(Report* report) {
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) must(GEAR_ENOMEM, "map");
-  auto* shared = static_cast<Shared*>(memory);
+  test::SharedMemory<Shared> memory;
+  Shared* shared = memory.get();
   std::vector<pid_t> clients;
   fflush(nullptr);
   for (uint32_t i = 0; i < kClients; ++i) {
@@ -120,7 +119,6 @@ void bench_stopped(Report* report) {
     for (pid_t pid : clients) kill(pid, SIGKILL);
     for (pid_t pid : clients) waitpid(pid, nullptr, 0);
   }
-  munmap(memory, sizeof(Shared));
 }
 
 }  // namespace gear::bench

@@ -4,7 +4,6 @@
 // shows a group whole or not at all.
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/crash_point.h"
 #include "crash/adoption_places.h"
 #include "shm/segment_names.h"
+#include "support/shared_memory.h"
 #include "table/table.h"
 
 namespace gear::test {
@@ -42,13 +42,6 @@ std::vector<Row> rows() {
 // Items of single steps that the table makes by itself, or the writer, or of whole episodes.
 class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
  protected:
-  void SetUp() override {
-    void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(memory, MAP_FAILED);
-    applied_ = static_cast<uint64_t*>(memory);
-  }
-  void TearDown() override { munmap(applied_, 4096); }
-
   std::unique_ptr<Table> create() const {
     layout::TableCreateRequest request{};
     snprintf(request.name, sizeof request.name, "t");
@@ -192,7 +185,8 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
 
   uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
   Owner owner_;
-  uint64_t* applied_ = nullptr;  // records, in memory that outlives a process
+  SharedMemory<uint64_t> memory_;
+  uint64_t* applied_ = memory_.get();
   std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
 };
 

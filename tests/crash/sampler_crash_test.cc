@@ -10,6 +10,7 @@
 #include "base/crash_point.h"
 #include "crash/adoption_places.h"
 #include "crash/sampler_scenario.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -21,17 +22,13 @@ struct Shared {
 
 class SamplerCrash : public ::testing::TestWithParam<bool> {
  protected:
-  void SetUp() override {
-    memory_ = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(memory_, MAP_FAILED);
-  }
-  void TearDown() override { munmap(memory_, sizeof(Shared)); }
   std::vector<ClientStep> steps() const { return GetParam() ? steps_of_a_group() : steps_of_single_draws(); }
 
   // A conductor that dies at its store `at`, the next at `place` of its adoption if one is given; the third goes on. The
   // status of the first.
   int die_and_go_on(uint64_t at, const std::string& place) {
-    auto* shared = new (memory_) Shared();
+    SharedMemory<Shared> memory;
+    Shared* shared = memory.get();
     int status = in_child(shared, [&](SamplerRig& rig) {
       rig.create();
       crash_points_arm(at);
@@ -77,7 +74,6 @@ class SamplerCrash : public ::testing::TestWithParam<bool> {
   uint64_t instance_ = uint64_t{0x7e58} << 40 | static_cast<uint64_t>(getpid());
   AdoptionPlaces places_;
   std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
-  void* memory_ = nullptr;
 };
 
 TEST_P(SamplerCrash, NothingIsLostNorDeliveredTwiceWhereverItsConductorDies) {

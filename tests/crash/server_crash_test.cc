@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "crash/server_script.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -50,14 +51,8 @@ class ServerCrash : public ::testing::Test {
     char folder[] = "/tmp/gear-crash-XXXXXX";
     ASSERT_NE(mkdtemp(folder), nullptr);
     folder_ = folder;
-    void* memory = mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(memory, MAP_FAILED);
-    tally_ = new (memory) Tally();
   }
-  void TearDown() override {
-    munmap(tally_, sizeof(Tally));
-    rmdir(folder_.c_str());
-  }
+  void TearDown() override { rmdir(folder_.c_str()); }
   std::string path(size_t worker) const { return folder_ + "/" + std::to_string(worker); }
 
   // The whole script with a server that dies as the job says. "" when all was as without a death.
@@ -126,7 +121,7 @@ class ServerCrash : public ::testing::Test {
   }
 
   std::string folder_;
-  Tally* tally_ = nullptr;
+  SharedMemory<Tally> tally_;
   std::map<std::string, uint64_t> seen_;
   std::set<uint64_t> rows_;
 };

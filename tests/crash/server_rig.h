@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "base/log.h"
 #include "server/server.h"
 #include "shm/segment_names.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 
@@ -75,17 +75,12 @@ struct RigMemory {
 class ServerRig {
  public:
   // `path` of the socket. Call it in a process without other threads.
-  explicit ServerRig(std::string path) : path_(std::move(path)) {
-    void* memory = mmap(nullptr, sizeof(RigMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) abort();
-    memory_ = new (memory) RigMemory();
-  }
+  explicit ServerRig(std::string path) : path_(std::move(path)) {}
   ~ServerRig() {
     if (pid_ > 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
     }
-    munmap(memory_, sizeof(RigMemory));
   }
 
   RigMemory& memory() { return *memory_; }
@@ -156,7 +151,7 @@ class ServerRig {
   }
 
   std::string path_;
-  RigMemory* memory_;
+  SharedMemory<RigMemory> memory_;
   pid_t pid_ = -1;
 };
 

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "base/rng.h"
 #include "gear.h"
 #include "support/server_process.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -122,8 +122,8 @@ TEST(Groups, SurviveTheirConsumersBeingKilledAtAnyMoment) {
   printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Rng rng(seed);
   ServerProcess server;
-  auto* ledger = new (mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Ledger{};
+  SharedMemory<Ledger> memory;
+  Ledger* ledger = memory.get();
   gear_client* client = nullptr;
   gear_table* table = nullptr;
   ASSERT_EQ(gear_connect(server.endpoint().c_str(), nullptr, &client), GEAR_OK);

@@ -5,16 +5,16 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <new>
 
 #include "base/rng.h"
 #include "gear.h"
+#include "support/int_table.h"
 #include "support/server_process.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -68,8 +68,8 @@ int sample_on(const std::string& endpoint, Shared* shared) {
 TEST(StoppedSamplers, GiveEachItemToOneOfThemOnce) {
   ServerProcess server;
   Children children;
-  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* shared = new (memory) Shared{};
+  SharedMemory<Shared> memory;
+  Shared* shared = memory.get();
   const char* given_seed = getenv("GEAR_TEST_SEED");
   uint64_t seed = given_seed != nullptr ? strtoull(given_seed, nullptr, 10) : 7;
   printf("seed %llu\n", static_cast<unsigned long long>(seed));
@@ -77,33 +77,24 @@ TEST(StoppedSamplers, GiveEachItemToOneOfThemOnce) {
   pid_t pids[kSamplers];
   for (pid_t& pid : pids) pid = children.start([&] { return sample_on(server.endpoint(), shared); });
 
-  gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-  column.name = "step";
-  column.dtype = GEAR_I64;
-  gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-  options.name = "shared";
-  options.columns = &column;
-  options.column_count = 1;
-  options.capacity_items = kSteps;
-  options.capacity_steps = kSteps;
-  options.sampler = GEAR_SELECT_FIFO;
-  options.max_times_sampled = 1;
-  options.lease_timeout_ms = 20;
+  auto drawn_once = [](gear_table_options* options) {
+    options->capacity_items = options->capacity_steps = kSteps;
+    options->sampler = GEAR_SELECT_FIFO;
+    options->max_times_sampled = 1;
+    options->lease_timeout_ms = 20;
+  };
   gear_client* client = nullptr;
   gear_table* table = nullptr;
   gear_writer* writer = nullptr;
   ASSERT_EQ(gear_connect(server.endpoint().c_str(), nullptr, &client), GEAR_OK);
-  ASSERT_EQ(gear_table_create(client, &options, &table), GEAR_OK) << gear_last_error();
+  ASSERT_EQ(create_int_table_with(client, "shared", &table, drawn_once, "step"), GEAR_OK) << gear_last_error();
   ASSERT_EQ(gear_writer_open(table, nullptr, &writer), GEAR_OK);
   shared->ready.store(1);
   int64_t step = 0;
   for (int stops = 0; stops < 25; ++stops) {
     pid_t pid = pids[rng.below(kSamplers)];
     for (int64_t end = step + kSteps / 25; step < end; ++step) {
-      gear_cell cell{};
-      cell.dtype = GEAR_I64;
-      cell.data = &step;
-      ASSERT_EQ(gear_writer_append(writer, 0, &cell, 1, kPatienceNs), GEAR_OK) << gear_last_error();
+      ASSERT_EQ(append_int(writer, step, 0, kPatienceNs), GEAR_OK) << gear_last_error();
       if (step == end - kSteps / 50) kill(pid, SIGSTOP);
     }
     ASSERT_EQ(gear_writer_flush(writer, kPatienceNs, nullptr), GEAR_OK);
@@ -116,7 +107,6 @@ TEST(StoppedSamplers, GiveEachItemToOneOfThemOnce) {
   ASSERT_TRUE(children.all_succeed(30));
   for (uint32_t i = 0; i < kSteps; ++i) ASSERT_EQ(shared->times[i].load(), 1) << "step " << i;
   gear_close(client);
-  munmap(memory, sizeof(Shared));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 // GEAR_TEST_SEED the lengths of the episodes.
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "base/clock.h"
 #include "gear.h"
 #include "support/server_process.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -252,8 +252,8 @@ TEST(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
   auto seed = static_cast<uint64_t>(env_number("GEAR_TEST_SEED", 1));
   printf("seed %llu, %.0f s\n", static_cast<unsigned long long>(seed), seconds);
   ServerProcess server;
-  auto* totals = new (mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Totals{};
+  SharedMemory<Totals> memory;
+  Totals* totals = memory.get();
   Children children;
   gear_client* client = nullptr;
   gear_table* table = nullptr;

@@ -35,31 +35,41 @@ inline std::string told(const char* what, int status) {
     if (strstr(gear_last_error(), part) == nullptr) return std::string("no \"" part "\" in: ") + gear_last_error(); \
   } while (0)
 
-inline gear_column_options int_column() {
+inline gear_column_options int_column(const char* name = "x") {
   gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-  column.name = "x";
+  column.name = name;
   column.dtype = GEAR_I64;
   return column;
 }
 
-inline int create_int_table(gear_client* client, gear_table** table, uint32_t mode = 0, const char* name = "t",
-                            uint64_t capacity = 1000, uint32_t sampler = GEAR_SELECT_PRIORITIZED) {
-  gear_column_options column = int_column();
+// A table of that name; `change` sets what it has beyond 1000 items of steps, and its column's name.
+template <typename Change>
+int create_int_table_with(gear_client* client, const char* name, gear_table** table, Change change,
+                          const char* column_name = "x") {
+  gear_column_options column = int_column(column_name);
   gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
   options.name = name;
   options.columns = &column;
   options.column_count = 1;
-  options.capacity_items = capacity;
-  options.sampler = sampler;
-  options.mode = mode;
+  options.capacity_items = 1000;
+  change(&options);
   return gear_table_create(client, &options, table);
 }
 
-inline int append_int(gear_writer* writer, int64_t value) {
+inline int create_int_table(gear_client* client, gear_table** table, uint32_t mode = 0, const char* name = "t",
+                            uint64_t capacity = 1000, uint32_t sampler = GEAR_SELECT_PRIORITIZED) {
+  return create_int_table_with(client, name, table, [&](gear_table_options* options) {
+    options->capacity_items = capacity;
+    options->sampler = sampler;
+    options->mode = mode;
+  });
+}
+
+inline int append_int(gear_writer* writer, int64_t value, uint32_t lane = 0, int64_t timeout_ns = kCallNs) {
   gear_cell cell{};
   cell.dtype = GEAR_I64;
   cell.data = &value;
-  return gear_writer_append(writer, 0, &cell, 1, kCallNs);
+  return gear_writer_append(writer, lane, &cell, 1, timeout_ns);
 }
 
 // Appends first, first + 1, ... and flushes.

@@ -12,16 +12,9 @@ namespace gear::test {
 
 // A table of that name, which admits 4 items until some are drawn.
 inline int create_limited_table(gear_client* client, const char* name) {
-  gear_column_options column = int_column();
-  gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-  options.name = name;
-  options.columns = &column;
-  options.column_count = 1;
-  options.capacity_items = 1000;
-  options.sampler = GEAR_SELECT_UNIFORM;
-  options.limiter = {1.0, 1, -4.0, 4.0};
   gear_table* table = nullptr;
-  return gear_table_create(client, &options, &table);
+  return create_int_table_with(client, name, &table,
+                               [](gear_table_options* options) { options->limiter = {1.0, 1, -4.0, 4.0}; });
 }
 
 // One lane of that name.

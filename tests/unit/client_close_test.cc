@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "gear.h"
+#include "support/int_table.h"
 
 namespace {
 
@@ -30,26 +31,16 @@ class CloseDuringACall : public ::testing::Test {
   }
 
   gear_table* make_table(const char* name, uint32_t max_times_sampled) {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = "x";
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = name;
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = 1000;
-    options.max_times_sampled = max_times_sampled;
-    if (max_times_sampled > 0) options.limiter = {1.0, 1, -1e9, 2.0};
+    auto change = [max_times_sampled](gear_table_options* options) {
+      options->max_times_sampled = max_times_sampled;
+      if (max_times_sampled > 0) options->limiter = {1.0, 1, -1e9, 2.0};
+    };
     gear_table* table = nullptr;
-    EXPECT_EQ(gear_table_create(client_, &options, &table), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(gear::test::create_int_table_with(client_, name, &table, change), GEAR_OK) << gear_last_error();
     return table;
   }
   static int append(gear_writer* writer, int64_t timeout_ns) {
-    int64_t value = 7;
-    gear_cell cell{};
-    cell.dtype = GEAR_I64;
-    cell.data = &value;
-    return gear_writer_append(writer, 0, &cell, 1, timeout_ns);
+    return gear::test::append_int(writer, 7, 0, timeout_ns);
   }
   int sample(gear_sampler* sampler) {
     gear_batch* batch = nullptr;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "gear.h"
+#include "support/int_table.h"
 #include "support/server_process.h"
 
 namespace gear::test {
@@ -35,24 +36,13 @@ class ClientProcess : public ::testing::Test {
   ~ClientProcess() override { EXPECT_EQ(gear_close(client_), GEAR_OK) << gear_last_error(); }
 
   static gear_table* make_table(gear_client* client, const char* name) {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = "x";
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = name;
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = 100;
-    options.max_times_sampled = 100;
+    auto change = [](gear_table_options* options) { options->capacity_items = options->max_times_sampled = 100; };
     gear_table* table = nullptr;
-    EXPECT_EQ(gear_table_create(client, &options, &table), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(create_int_table_with(client, name, &table, change), GEAR_OK) << gear_last_error();
     return table;
   }
   void append(int64_t value) {
-    gear_cell cell{};
-    cell.dtype = GEAR_I64;
-    cell.data = &value;
-    EXPECT_EQ(gear_writer_append(writer_, 0, &cell, 1, kPatienceNs), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(append_int(writer_, value, 0, kPatienceNs), GEAR_OK) << gear_last_error();
     EXPECT_EQ(gear_writer_flush(writer_, kPatienceNs, nullptr), GEAR_OK) << gear_last_error();
   }
 

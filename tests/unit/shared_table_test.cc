@@ -3,15 +3,15 @@
 // One table, several processes: learners that share its epochs, and a writer that is killed and followed by another.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <new>
 
 #include "gear.h"
+#include "support/int_table.h"
 #include "support/server_process.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -28,38 +28,24 @@ struct Shared {
 
 class SharedTable : public ::testing::Test {
  protected:
-  SharedTable() {
-    void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared_ = new (memory) Shared{};
-  }
   ~SharedTable() override {
     if (client_ != nullptr) gear_close(client_);
-    munmap(shared_, sizeof(Shared));
   }
 
   // After the children were forked: they may not inherit a client.
   void create(const char* column_name, uint32_t policy) {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = column_name;
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = "shared";
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = kSteps;
-    options.item_policy = policy;
-    options.episode_steps_max = 50;
-    options.capacity_steps = kSteps;
-    options.lanes_max = 4;
+    auto change = [policy](gear_table_options* options) {
+      options->capacity_items = options->capacity_steps = kSteps;
+      options->item_policy = policy;
+      options->episode_steps_max = 50;
+      options->lanes_max = 4;
+    };
     ASSERT_EQ(gear_connect(server_.endpoint().c_str(), nullptr, &client_), GEAR_OK) << gear_last_error();
-    ASSERT_EQ(gear_table_create(client_, &options, &table_), GEAR_OK) << gear_last_error();
+    ASSERT_EQ(create_int_table_with(client_, "shared", &table_, change, column_name), GEAR_OK) << gear_last_error();
   }
 
   static int append(gear_writer* writer, uint32_t lane, int64_t value) {
-    gear_cell cell{};
-    cell.dtype = GEAR_I64;
-    cell.data = &value;
-    return gear_writer_append(writer, lane, &cell, 1, kTimeoutNs);
+    return append_int(writer, value, lane, kTimeoutNs);
   }
 
   void wait_until_ready(uint32_t count) {
@@ -87,7 +73,8 @@ class SharedTable : public ::testing::Test {
 
   ServerProcess server_;
   Children children_;
-  Shared* shared_;
+  SharedMemory<Shared> memory_;
+  Shared* shared_ = memory_.get();
   gear_client* client_ = nullptr;
   gear_table* table_ = nullptr;
 };

@@ -3,15 +3,15 @@
 // A sampler's process is stopped: what it holds comes back after lease_timeout_ms, and when it wakes it has nothing of that.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <new>
 
 #include "gear.h"
+#include "support/int_table.h"
 #include "support/server_process.h"
+#include "support/shared_memory.h"
 
 namespace gear::test {
 namespace {
@@ -29,41 +29,27 @@ struct Shared {
 
 class StoppedSampler : public ::testing::TestWithParam<bool> {
  protected:
-  StoppedSampler() {
-    void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared_ = new (memory) Shared{};
-  }
   ~StoppedSampler() override {
     if (client_ != nullptr) gear_close(client_);
-    munmap(shared_, sizeof(Shared));
   }
   bool in_group() const { return GetParam(); }
 
   void create() {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = "step";
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = "shared";
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = kSteps;
-    options.capacity_steps = kSteps;
-    options.sampler = GEAR_SELECT_FIFO;
-    options.max_times_sampled = in_group() ? 0 : 1;
-    options.lease_timeout_ms = 300;
+    auto in_order = [this](gear_table_options* options) {
+      options->capacity_items = options->capacity_steps = kSteps;
+      options->sampler = GEAR_SELECT_FIFO;
+      options->max_times_sampled = in_group() ? 0 : 1;
+      options->lease_timeout_ms = 300;
+    };
     ASSERT_EQ(gear_connect(server_.endpoint().c_str(), nullptr, &client_), GEAR_OK) << gear_last_error();
-    ASSERT_EQ(gear_table_create(client_, &options, &table_), GEAR_OK) << gear_last_error();
+    ASSERT_EQ(create_int_table_with(client_, "shared", &table_, in_order, "step"), GEAR_OK) << gear_last_error();
     ASSERT_EQ(gear_writer_open(table_, nullptr, &writer_), GEAR_OK);
     append(0, kBefore);
   }
 
   void append(int64_t first, int64_t end) {
     for (int64_t step = first; step < end; ++step) {
-      gear_cell cell{};
-      cell.dtype = GEAR_I64;
-      cell.data = &step;
-      ASSERT_EQ(gear_writer_append(writer_, 0, &cell, 1, kPatienceNs), GEAR_OK) << gear_last_error();
+      ASSERT_EQ(append_int(writer_, step, 0, kPatienceNs), GEAR_OK) << gear_last_error();
     }
     ASSERT_EQ(gear_writer_flush(writer_, kPatienceNs, nullptr), GEAR_OK);
   }
@@ -118,7 +104,8 @@ class StoppedSampler : public ::testing::TestWithParam<bool> {
 
   ServerProcess server_;
   Children children_;
-  Shared* shared_;
+  SharedMemory<Shared> memory_;
+  Shared* shared_ = memory_.get();
   gear_client* client_ = nullptr;
   gear_table* table_ = nullptr;
   gear_writer* writer_ = nullptr;
