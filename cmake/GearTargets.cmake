@@ -92,9 +92,10 @@ function(gear_add_program name library main)
 endfunction()
 
 gear_add_program(geard gear_core "${geard_main}" ${geard_sources})
-# gearctl gc works where no server answers, so beside libgear it needs the names of segments.
+# gearctl gc and doctor work where no server answers, so beside libgear they need the names of segments, and what memory there is.
 gear_add_program(gearctl gear "${gearctl_main}" ${gearctl_sources}
-  ${PROJECT_SOURCE_DIR}/lib/shm/segment_names.cc ${PROJECT_SOURCE_DIR}/lib/base/status.cc)
+  ${PROJECT_SOURCE_DIR}/lib/shm/segment_names.cc ${PROJECT_SOURCE_DIR}/lib/shm/memory_room.cc
+  ${PROJECT_SOURCE_DIR}/lib/base/status.cc)
 if(TARGET gearctl_parts)
   target_include_directories(gearctl_parts PRIVATE ${PROJECT_SOURCE_DIR}/lib)
 endif()

@@ -8,6 +8,7 @@
 
 #include "common/quantity.h"
 #include "gearctl/doctor.h"
+#include "shm/memory_room.h"
 
 namespace gear::daemon {
 namespace {
@@ -39,16 +40,6 @@ std::string limit_text(rlim_t limit, bool in_bytes) {
   return in_bytes ? format_bytes(limit) : std::to_string(limit);
 }
 
-// The limit of this process's own cgroup, v2; "" where there is none to read.
-std::string cgroup_limit() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::", 0) == 0)
-      return first_line("/sys/fs/cgroup" + line.substr(3) + "/memory.max");
-  }
-  return "";
-}
-
 }  // namespace
 
 Finding check_shm() {
@@ -76,10 +67,9 @@ Finding check_shm() {
 }
 
 Finding check_memory_cgroup() {
-  const std::string limit = cgroup_limit();
-  if (limit.empty() || limit == "max") return {"cgroup", Verdict::kOk, "no memory limit", ""};
+  const MemoryRoom room = memory_room();
   return {"cgroup", Verdict::kOk,
-          "memory limited to " + format_bytes(strtoull(limit.c_str(), nullptr, 10)) +
+          "room for " + format_bytes(room.free_bytes) + " of tables, by " + room.where +
               "; shared memory counts, whether posix or memfd",
           ""};
 }

@@ -19,6 +19,7 @@
 # ctest: Geard.PrintsHelpAndVersion -- help_and_version
 # ctest: Geard.UsesEpollWhenTold -- epoll
 # ctest: Geard.PutsTablesWhereMemorySays -- memory
+# ctest: Geard.SaysThatItsControlGroupHasNoMemoryAndGoesOn -- control_group
 # ctest: Geard.WritesJsonLinesWhenTold -- json_log
 # ctest: Geard.WritesNoLineBelowTheLevel -- log_level
 
@@ -154,6 +155,70 @@ def as_nobody():
     if probe is None or probe.returncode != 0:
         raise harness.Skip("the build folder is closed to other users")
     return {"user": NOBODY, "group": NOBODY}
+
+
+class ControlGroup:
+    """A memory control group of 64 MiB below this process's own, of either version; Skip where none can be made."""
+
+    LIMIT = 64 << 20
+
+    def __init__(self):
+        lines = harness.read_file("/proc/self/cgroup").splitlines()
+        groups = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines)}
+        name = f"gear-test-{os.getpid()}"
+        for controllers, mount, limit in (("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                                          ("", "/sys/fs/cgroup", "memory.max")):
+            if controllers not in groups:
+                continue
+            for own in (groups[controllers].strip("/"), ""):  # in a container the mount is this process's group
+                self.path = os.path.join(mount, own, name)
+                try:
+                    os.mkdir(self.path)
+                except OSError:
+                    continue
+                try:
+                    with open(os.path.join(self.path, limit), "w", encoding="utf-8") as file:
+                        file.write(str(self.LIMIT))
+                    return
+                except OSError:
+                    os.rmdir(self.path)
+        raise harness.Skip("no control group for memory can be made here")
+
+    def __enter__(self):
+        return self
+
+    def enter(self):
+        """As preexec_fn: the new process is in the group."""
+        with open(os.path.join(self.path, "cgroup.procs"), "w", encoding="utf-8") as file:
+            file.write("0")
+
+    def __exit__(self, *exception):
+        with open(os.path.join(self.path, "cgroup.procs"), encoding="utf-8") as file:
+            for pid in file.read().split():
+                os.kill(int(pid), signal.SIGKILL)
+        harness.until("the group is empty", self.remove)
+
+    def remove(self):
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            return False
+        return True
+
+
+def control_group(place):
+    with ControlGroup() as group:
+        server = place.serve(preexec_fn=group.enter)
+        before = server.segments()
+        for memory in ("posix", "memfd"):
+            assert_fails(server.gearctl("table", "create", "large", "--column", "x:u8:1048576", "--capacity", "100",
+                                        "--memory", memory),
+                         harness.FAILURE, "large", "asked", "control group", "lower capacity")
+        assert_equal(server.segments(), before)
+        assert_equal(server.gearctl(*TABLE).returncode, harness.OK)
+        doctor = harness.run(harness.GEARCTL, "-e", server.endpoint, "doctor", preexec_fn=group.enter)
+        harness.assert_match(r"^ok +cgroup .* by the memory limit of control group ", doctor.stdout)
+        assert_equal(server.stop(), harness.OK)
 
 
 def default_socket(place):
