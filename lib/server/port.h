@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/shared_word.h"
 #include "base/status.h"
@@ -57,6 +58,8 @@ class Port {
 
   // What the ledger is to hold of a port that was just opened, and where it holds it from then on.
   layout::ChannelRecord describe() const;
+  // Once: that the client broke the protocol, however that was found.
+  bool take_offence() { return broken() && !std::exchange(told_, true); }
   void keep_in(layout::ChannelRecord* record) { record_ = record; }
   // nullptr when it is kept nowhere.
   layout::ChannelRecord* kept_in() const { return record_ == &unkept_ ? nullptr : record_; }
@@ -143,6 +146,7 @@ class Port {
   uint64_t tail_published_ = 0;
 };
 
+  bool told_ = false;           // take_offence
 uint64_t channel_bytes(const ChannelPlan& plan);
 
 // Makes the segment of a channel. Errors: those of Segment::create.

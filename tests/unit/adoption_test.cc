@@ -318,6 +318,21 @@ TEST_F(AdoptionTest, SetsATableAsideWhoseDataIsOfAnotherSizeOrGone) {
   }
 }
 
+// However it is found out, and not again.
+TEST_F(AdoptionTest, AccusesOnceWhoBrokeTheProtocolOfATableThatEnds) {
+  create();
+  open_writer(1);
+  push(1, static_cast<SubmissionOp>(77), 1);
+  conductor_->close_table(table());
+  ASSERT_TRUE(conductor_->find_port(1)->broken());
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
+  EXPECT_GT(conductor_->poll(), 0u);
+  EXPECT_EQ(conductor_->next_offender().session, 1u);
+  EXPECT_EQ(conductor_->poll(), 0u);
+  conductor_->drain();
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
+}
+
 TEST_F(AdoptionTest, ExpelsAClientWhoseChannelIsLost) {
   create();
   open_writer(1);
