@@ -263,14 +263,12 @@ void Adoption::adopt_sessions() {
     // Its groups are told when it returns.
     session.peer = {record->uid, static_cast<gid_t>(-1), record->pid, {}};
     session.name.assign(record->name, strnlen(record->name, sizeof record->name));
-    session.greeted = true;
     if (record->pid != 0) {
       Result<ProcessWatch> watch =
           record->start_ticks != 0
               ? ProcessWatch::of_process_started(record->pid, record->start_ticks)
               : ProcessWatch::of_process(record->pid);
-      session.dead = watch.status().code() == GEAR_EDISCONNECTED;
-      // No descriptor left, say: then its death is asked for.
+      // It is dead, or no descriptor is left, say: then its death is asked for.
       session.process = watch.ok() ? watch.take() : ProcessWatch::to_ask(record->pid, record->start_ticks);
     }
     known.insert(session.id);

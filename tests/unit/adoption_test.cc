@@ -88,7 +88,7 @@ class AdoptionTest : public testing::Test {
     conductor_->add_port(std::move(port));
   }
   void open_writer(uint32_t id) {
-    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, instance(), id, 1, posix());
+    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, {instance(), id, 1, posix()});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take());
     push(id, SubmissionOp::kNeedBlock, 1);
@@ -102,7 +102,7 @@ class AdoptionTest : public testing::Test {
     request.batches_max = 4;
     request.index = table().header().sampler_index;
     snprintf(request.group, sizeof request.group, "%s", group);
-    auto port = SamplerPort::open(conductor_->find_table(kTable), request, instance(), id, 1, posix());
+    auto port = SamplerPort::open(conductor_->find_table(kTable), request, {instance(), id, 1, posix()});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take(), request);
   }
