@@ -26,9 +26,9 @@
  *  6. Shapes are in elements, strides in bytes, sizes in bytes, times in nanoseconds.
  *  7. In steady state append, reserve/advance, direct sampling and batch release make no system call,
  *     no heap allocation and no round trip to the server.
- *  8. A forked child may read and release the batches it inherited (its parent's stay held); every other call on an
- *     inherited handle answers GEAR_ESTATE and leaves the parent's connection alone. The child connects anew. exec
- *     closes all that a client holds.
+ *  8. A forked child may read and release the batches it inherited (its parent's stay held; the release of a group's
+ *     batch acknowledges nothing there: GEAR_ESTALE); every other call on an inherited handle answers GEAR_ESTATE and
+ *     leaves the parent's connection alone. The child connects anew. exec closes all that a client holds.
  *  9. A signal handler that runs during a call does not end it: waits go on to their own timeout. No function may be
  *     called from a signal handler.
  * 10. A geard that dies and is started again on its socket goes on with its tables, and clients find it by
@@ -821,9 +821,9 @@ GEAR_API const uint64_t *gear_batch_versions(const gear_batch *batch);
  * Errors: ESTALE; ESTATE when the sampler has no group. */
 GEAR_API int gear_batch_reject(gear_batch *batch);
 
-/* Ends the batch. ESTALE when it was released before; also when a lease of it had expired (the rows read
- * were right all the same). Consumer groups: OK acknowledges for good. After ESTALE the items are delivered
- * again, unless this thread was held up between its last look at the clock and the record of the release. */
+/* Ends the batch. ESTALE when it was released before; also when a lease of it had expired (the rows read were right
+ * all the same), and of a group's batch in a forked child. Consumer groups: OK acknowledges for good. After ESTALE the
+ * items are delivered again, unless this thread was held up between its last look at the clock and its release. */
 GEAR_API int gear_batch_release(gear_batch *batch);
 
 /* ------------------------------------------------------------------ 7. items */

@@ -1,7 +1,6 @@
 // gear.h, section 8: what tables and servers tell.
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/shared_word.h"
 #include "client/c_api.h"
@@ -143,7 +142,8 @@ int gear_table_get_stats(const gear_table* table, gear_table_stats* stats) {
 
 int gear_table_check(const gear_table* table, void (*finding)(const char* text, void* user), void* user) {
   return guarded([&]() -> Status {
-    GEAR_TRY(check_handle(behind(table)));
+    Call call(behind(table));
+    GEAR_TRY(call.status());
     if (finding == nullptr) {
       return error(GEAR_EINVAL, "gear_table_check: finding is NULL; give the function to call");
     }

@@ -156,7 +156,7 @@ Status Channel::wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns) {
     bool done = ready();
     Status state = done ? Status() : health();
     int64_t left_ns = done || !state.ok() ? 0 : left_until(deadline_ns);
-    int64_t sleep_ns = std::min({left_ns, kSleepNs, session_.look_after_ns()});
+    int64_t sleep_ns = std::min(left_ns, session_.look_after_ns());
     if (left_ns > 0) futex_wait(&header_->wake_word, seen, sleep_ns);
     withdraw_sleep();
 

@@ -47,7 +47,7 @@ class LeasedSource final : public RowSource {
   Status demand(uint32_t rows, uint32_t rows_min, int64_t deadline_ns, bool ask_once);
   void withdraw();
   Status take(Batch& batch, uint32_t count, int64_t deadline_ns, bool* taken);
-  Status ask_whether_taken(uint64_t first, uint32_t count, bool* taken);
+  Status ask_whether_taken(uint64_t first, uint32_t count, int64_t deadline_ns, bool* taken);
   bool revoked(uint64_t draw) const { return observe(channel_.header().draws_revoked) > draw; }
   void skip_revoked();
   void read_draws(Batch& batch, uint32_t count);
@@ -204,7 +204,7 @@ Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns, boo
   // Either this look sees that the conductor revokes them, or the conductor sees the record before it does.
   fence_store_before_look();
   *taken = true;
-  if (revoked(first)) GEAR_TRY(ask_whether_taken(first, count, taken));
+  if (revoked(first)) GEAR_TRY(ask_whether_taken(first, count, deadline_ns, taken));
   if (!*taken) return {};
   LeaseRun* last = batch.leases.run_count > 0 ? &batch.leases.runs[batch.leases.run_count - 1] : nullptr;
   if (last != nullptr && last->first + last->count == first) {
@@ -216,10 +216,10 @@ Status LeasedSource::take(Batch& batch, uint32_t count, int64_t deadline_ns, boo
   return {};
 }
 
-// The record and the conductor's decision to revoke crossed: it tells which was first.
-Status LeasedSource::ask_whether_taken(uint64_t first, uint32_t count, bool* taken) {
+// The record and the conductor's decision to revoke crossed: it tells which was first, or the next server's conductor does.
+Status LeasedSource::ask_whether_taken(uint64_t first, uint32_t count, int64_t deadline_ns, bool* taken) {
   line_->submit(Urgency::kAnswer);
-  Status seen = channel_.wait_until(deadline_after(kVerdictNs), [&] { return line_->waiting() == 0; });
+  Status seen = channel_.wait_until(std::max(deadline_ns, deadline_after(kVerdictNs)), [&] { return line_->waiting() == 0; });
   if (!seen.ok()) {
     // Nobody will have them, so they come back as if rejected.
     LeaseHold hold{};

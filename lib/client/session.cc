@@ -18,9 +18,9 @@ using layout::ControlOp;
 
 namespace {
 
+constexpr int64_t kReturnToLeaveNs = 300'000'000;
 // Long enough for any server that lives; a goodbye that is lost costs the server nothing but a
 // warning.
-constexpr int64_t kReturnToLeaveNs = 300'000'000;
 constexpr int64_t kGoodbyeTimeoutNs = 1'000'000'000;
 // Between looks at whether the client is being closed.
 constexpr int64_t kReplySliceNs = 50'000'000;
@@ -67,12 +67,6 @@ const char* name_of(ControlOp op) {
       return "goodbye";
   }
   return "request";
-}
-
-bool opens_channel(uint16_t op) {
-  auto which = static_cast<ControlOp>(op);
-  return which == ControlOp::kWriterOpen || which == ControlOp::kSamplerOpen ||
-         which == ControlOp::kItemsOpen;
 }
 
 // A reply that the server could not give to any request of ours: it refuses the connection itself.
@@ -210,7 +204,7 @@ Result<Reply> answer_again(ControlOp op, Result<Reply> reply) {
 
 // Of a request that was sent before the server went away.
 Status broken(ControlOp op, const Status& why) {
-  bool harmless = opens_channel(static_cast<uint16_t>(op)) || op == ControlOp::kTableOpen ||
+  bool harmless = opens_channel(op) || op == ControlOp::kTableOpen ||
                   op == ControlOp::kTableAttach || op == ControlOp::kTableList ||
                   op == ControlOp::kServerInfo || op == ControlOp::kGroupStats ||
                   op == ControlOp::kGroupList;
@@ -256,7 +250,7 @@ Status Session::close_channel(uint32_t id) {
 
 void Session::keep_channel(ControlOp op, const Reply& reply) {
   layout::ChannelReply opened;
-  if (opens_channel(static_cast<uint16_t>(op)) && read_reply(reply, 1, &opened).ok()) {
+  if (opens_channel(op) && read_reply(reply, 1, &opened).ok()) {
     channels_.push_back(opened.channel_id);
   }
 }
@@ -357,7 +351,7 @@ void Session::undo(const ControlHeader& late) {
   if (late.status != GEAR_OK) return;
 
   int64_t deadline_ns = deadline_after(kGoodbyeTimeoutNs);
-  if (opens_channel(late.op) && late.body_bytes == sizeof(layout::ChannelReply)) {
+  if (opens_channel(static_cast<ControlOp>(late.op)) && late.body_bytes == sizeof(layout::ChannelReply)) {
     layout::ChannelReply opened;
     memcpy(&opened, buffer_.get(), sizeof opened);
     layout::ChannelIdRequest close{opened.channel_id, 0};

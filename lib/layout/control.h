@@ -36,6 +36,10 @@ enum class ControlOp : uint16_t {
   kGroupDrop = 19     // GroupRequest -> nothing
 };
 
+constexpr bool opens_channel(ControlOp op) {
+  return op == ControlOp::kWriterOpen || op == ControlOp::kSamplerOpen || op == ControlOp::kItemsOpen;
+}
+
 struct ControlHeader {
   uint32_t magic;
   uint16_t version;

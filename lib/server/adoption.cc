@@ -1,7 +1,6 @@
 #include "server/adoption.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/clock.h"
@@ -27,6 +26,16 @@ const char* const kPurpose = "adopt what a dead server left";
 void remove_with_a_line(const SegmentName& name, const char* why) {
   if (remove_segment(name)) {
     log(LogLevel::kWarning, "removed %s/%s: %s", kSegmentFolder, name.text().c_str(), why);
+  }
+}
+
+// The table that a segment is of; 0 where it is of none.
+uint64_t table_of(const SegmentName& name) {
+  switch (name.kind) {
+    case SegmentKind::kDirectory:
+    case SegmentKind::kData: return name.object_id;
+    case SegmentKind::kGroup: return name.object_id / layout::kGroupObjects;
+    default: return 0;
   }
 }
 
@@ -97,6 +106,10 @@ class Adoption {
   SegmentName name_of(SegmentKind kind, uint64_t object) const {
     return {geteuid(), instance_id_, kind, object};
   }
+  bool is_aside(uint64_t table) const {
+    return std::any_of(adopted_.set_aside.begin(), adopted_.set_aside.end(),
+                       [table](const SetAsideTable& one) { return one.id == table; });
+  }
   // There, and its maker came to the end of it.
   bool made(SegmentKind kind, uint64_t object) const {
     return there(kind, object) && look_at_segment(name_of(kind, object)) != SegmentLook::kHalfMade;
@@ -127,14 +140,13 @@ Status Adoption::adopt_table(uint64_t id) {
   if (!made(SegmentKind::kDirectory, id)) return {};  // a stranger
   Segment directory, data;
   Status opened = open_pair(instance_id_, id, &directory, &data);
-  if (directory.data() != nullptr && state_in(directory) == TableState::kDropped) return {};  // a stranger
+  TableState state = directory.data() != nullptr ? state_in(directory) : TableState::kOpen;
+  if (state == TableState::kDropped) return {};  // a stranger
   if (opened.code() == GEAR_EMFILE || opened.code() == GEAR_ENOMEM) return opened;
   if (!opened.ok()) {
     put_aside(id, opened.text());
     return {};
   }
-  TableState state = state_in(directory);
-  std::string name = name_in(directory);
   if (state == TableState::kSetAside) {
     put_aside(id, "it was set aside before");
     return {};
@@ -146,7 +158,7 @@ Status Adoption::adopt_table(uint64_t id) {
     put_aside(id, table.status().text());
     return {};
   }
-  log(LogLevel::kInfo, "table \"%s\" adopted: %llu items, in %.1f ms", name.c_str(),
+  log(LogLevel::kInfo, "table \"%s\" adopted: %llu items, in %.1f ms", table.value()->name(),
       static_cast<unsigned long long>(table.value()->items()),
       static_cast<double>(now_ns() - started) / 1e6);
   conductor_.add_table(table.take());
@@ -167,7 +179,7 @@ void Adoption::put_aside(uint64_t id, const std::string& why) {
 void Adoption::adopt_groups() {
   for (const SegmentName& name : names_) {
     if (name.kind != SegmentKind::kGroup) continue;
-    auto table = conductor_.find_table(name.object_id / layout::kGroupObjects);
+    auto table = conductor_.find_table(table_of(name));
     if (!table || look_at_segment(name) != SegmentLook::kWhole) continue;  // a stranger
     Result<Segment> segment = Segment::adopt(kPurpose, name.kind, instance_id_, name.object_id);
     Status adopted = segment.ok() ? table->adopt_group(segment.take()) : segment.status();
@@ -182,9 +194,7 @@ void Adoption::adopt_groups() {
 Status Adoption::adopt_channel(ChannelRecord* record) {
   auto table = conductor_.find_table(record->table_id);
   if (!table) {
-    bool aside = std::any_of(adopted_.set_aside.begin(), adopted_.set_aside.end(),
-                             [&](const SetAsideTable& one) { return one.id == record->table_id; });
-    end_channel_of(record, aside ? GEAR_ECORRUPT : GEAR_EDROPPED);
+    end_channel_of(record, is_aside(record->table_id) ? GEAR_ECORRUPT : GEAR_EDROPPED);
     return {};
   }
   Result<Segment> channel = channel_of(record);
@@ -253,14 +263,12 @@ void Adoption::adopt_sessions() {
     // Its groups are told when it returns.
     session.peer = {record->uid, static_cast<gid_t>(-1), record->pid, {}};
     session.name.assign(record->name, strnlen(record->name, sizeof record->name));
-    session.greeted = true;
     if (record->pid != 0) {
       Result<ProcessWatch> watch =
           record->start_ticks != 0
               ? ProcessWatch::of_process_started(record->pid, record->start_ticks)
               : ProcessWatch::of_process(record->pid);
-      session.dead = watch.status().code() == GEAR_EDISCONNECTED;
-      // No descriptor left, say: then its death is asked for.
+      // It is dead, or no descriptor is left, say: then its death is asked for.
       session.process = watch.ok() ? watch.take() : ProcessWatch::to_ask(record->pid, record->start_ticks);
     }
     known.insert(session.id);
@@ -276,26 +284,19 @@ void Adoption::remove_strangers() {
   for (const SegmentName& name : names_) {
     switch (name.kind) {
       case SegmentKind::kDirectory:
-      case SegmentKind::kData: {
-        auto is_it = [&](const SetAsideTable& one) { return one.id == name.object_id; };
-        bool aside = std::any_of(adopted_.set_aside.begin(), adopted_.set_aside.end(), is_it);
-        if (aside || conductor_.find_table(name.object_id)) break;
+      case SegmentKind::kData:
+        if (is_aside(table_of(name)) || conductor_.find_table(table_of(name))) break;
         remove_with_a_line(name, "the table was dropped, or is half made");
         break;
-      }
       case SegmentKind::kChannel:
       case SegmentKind::kLeases:
         if (channels_.count(name.object_id) == 0) remove_with_a_line(name, "nobody has the channel");
         break;
-      case SegmentKind::kGroup: {
-        uint64_t table = name.object_id / layout::kGroupObjects;
-        auto is_it = [&](const SetAsideTable& one) { return one.id == table; };
-        bool aside = std::any_of(adopted_.set_aside.begin(), adopted_.set_aside.end(), is_it);
-        if (!aside && (!conductor_.find_table(table) || look_at_segment(name) != SegmentLook::kWhole)) {
-          remove_with_a_line(name, "its table is gone, or it is half made");
-        }
+      case SegmentKind::kGroup:
+        if (is_aside(table_of(name))) break;
+        if (conductor_.find_table(table_of(name)) && look_at_segment(name) == SegmentLook::kWhole) break;
+        remove_with_a_line(name, "its table is gone, or it is half made");
         break;
-      }
       case SegmentKind::kInstance:
       case SegmentKind::kLedger: break;
     }
@@ -324,8 +325,7 @@ size_t discard_remains(const std::vector<SegmentName>& names) {
   }
   size_t removed = 0;
   for (const SegmentName& name : names) {
-    bool of_table = name.kind == SegmentKind::kDirectory || name.kind == SegmentKind::kData;
-    if (of_table && aside.count(name.object_id) > 0) continue;
+    if (aside.count(table_of(name)) > 0) continue;
     if (remove_segment(name)) ++removed;
   }
   return removed;
@@ -353,10 +353,7 @@ Result<Adopted> adopt_remains(uint64_t instance_id, Ledger& ledger, Conductor& c
 
 void drop_set_aside(uint64_t instance_id, uint64_t table_id) {
   for (const SegmentName& name : list_segments(instance_id)) {
-    bool table = (name.kind == SegmentKind::kDirectory || name.kind == SegmentKind::kData) &&
-                 name.object_id == table_id;
-    bool group = name.kind == SegmentKind::kGroup && name.object_id / layout::kGroupObjects == table_id;
-    if (table || group) remove_segment(name);
+    if (table_of(name) == table_id) remove_segment(name);
   }
 }
 

@@ -18,7 +18,10 @@ size_t Conductor::poll() {
     size_t worked = port.work();
     done += worked;
     if (worked > 0) arm_tick(port);
-    if (worked > 0 && port.broken()) accuse(port);
+    if (port.take_offence()) {
+      accuse(port);
+      ++done;
+    }
     if (port.finished()) {
       retire(i);
       ++done;
@@ -37,7 +40,7 @@ void Conductor::drain() {
   for (const auto& port : ports_) {
     port->drain();
     arm_tick(*port);
-    if (port->broken()) accuse(*port);
+    if (port->take_offence()) accuse(*port);
   }
 }
 
@@ -45,9 +48,7 @@ void Conductor::tick(int64_t now_ns) {
   if (now_ns < tick_due_) return;
   tick_due_ = INT64_MAX;
   for (const auto& port : ports_) {
-    bool sound = !port->broken();
     port->tick(now_ns);
-    if (sound && port->broken()) accuse(*port);
     if (port->wants_tick()) tick_due_ = now_ns + kTickNs;
   }
 }

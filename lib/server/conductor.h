@@ -1,7 +1,6 @@
 // The conductor: owns the tables and the ports, and alone changes a table.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>

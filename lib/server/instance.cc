@@ -21,7 +21,7 @@
 namespace gear {
 namespace {
 
-constexpr int64_t kAbstractNameWaitNs = 3'000'000'000;
+constexpr int64_t kListenWaitNs = 3'000'000'000;
 
 // A path's identity is the same for every server that serves it: the segments of a dead one can be found by it.
 uint64_t identity_of(const std::string& path) {
@@ -47,6 +47,19 @@ std::string absolute(const std::string& path) {
   return std::string(resolved) + "/" + file;
 }
 
+// Whoever holds the lock of the path has the identity to itself; but the kernel may take a moment to close the sockets of a
+// server that was just killed (its io_uring holds them until it is torn down).
+template <typename Listen>
+Result<Descriptor> listen_once_free(Listen listen) {
+  int64_t deadline = deadline_after(kListenWaitNs);
+  Result<Descriptor> listener = listen();
+  while (!listener.ok() && listener.status().code() == GEAR_EADDRINUSE && left_until(deadline) > 0) {
+    usleep(2'000);
+    listener = listen();
+  }
+  return listener;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options) {
@@ -70,24 +83,17 @@ Result<std::unique_ptr<Instance>> Instance::create(const ServerOptions& options)
   publish(words->conductor_state, static_cast<uint32_t>(layout::ConductorState::kAwake));
   note(words->pid, static_cast<uint32_t>(getpid()));
   note(words->fences_for_clients, can_fence_clients() ? 1u : 0u);
+  snprintf(words->socket_path, sizeof words->socket_path, "%s", instance->path_.c_str());
   // Last: a client that sees another moment sees the rest of this server's.
   publish(words->started_ns, static_cast<uint64_t>(now_ns()));
-  snprintf(words->socket_path, sizeof words->socket_path, "%s", instance->path_.c_str());
   instance->segment_.publish_magic();
   return instance;
 }
 
 Status Instance::listen_by_name() {
   abstract_name_ = format("gear/%016llx", static_cast<unsigned long long>(id_));
-  // Whoever holds the lock of the path has the identity to itself; but the kernel may take a moment to close the sockets of a
-  // server that was just killed (its io_uring holds them until it is torn down).
-  int64_t deadline = deadline_after(kAbstractNameWaitNs);
-  Result<Descriptor> abstract = listen_abstract(abstract_name_);
-  while (!abstract.ok() && abstract.status().code() == GEAR_EADDRINUSE && lock_.valid() &&
-         left_until(deadline) > 0) {
-    usleep(2'000);
-    abstract = listen_abstract(abstract_name_);
-  }
+  auto listen = [this] { return listen_abstract(abstract_name_); };
+  Result<Descriptor> abstract = lock_.valid() ? listen_once_free(listen) : listen();
   if (!abstract.ok()) return abstract.status();
   abstract_listener_ = abstract.take();
   return {};
@@ -180,13 +186,7 @@ Status Instance::lock(const std::string& path) {
 }
 
 Status Instance::listen(const std::string& path, mode_t mode) {
-  // As for the abstract name: the lock is held, so who seems to listen may be a server that was just killed.
-  Result<Descriptor> listener = listen_unix(path, mode);
-  int64_t deadline = deadline_after(kAbstractNameWaitNs);
-  while (!listener.ok() && listener.status().code() == GEAR_EADDRINUSE && left_until(deadline) > 0) {
-    usleep(2'000);
-    listener = listen_unix(path, mode);
-  }
+  Result<Descriptor> listener = listen_once_free([&] { return listen_unix(path, mode); });
   if (!listener.ok()) return listener.status();
   path_listener_ = listener.take();
   path_ = path;

@@ -12,14 +12,12 @@ namespace {
 constexpr uint64_t kUpdatesARecord = std::extent_v<decltype(layout::UpdateRecord::update)>;
 }
 
-Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, uint64_t instance_id,
-                                              uint32_t id, uint64_t session,
-                                              const MemoryOptions& memory) {
+Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, const ChannelPlace& place) {
   ChannelPlan plan{layout::ChannelKind::kItems, 2048, 64};
-  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
+  Result<Segment> channel = make_channel(plan, place.instance_id, place.id, place.memory);
   if (!channel.ok()) return channel.status();
   return std::unique_ptr<Port>(
-      new ItemsPort(plan, channel.take(), std::move(table), id, session));
+      new ItemsPort(plan, channel.take(), std::move(table), place.id, place.session));
 }
 
 std::unique_ptr<Port> ItemsPort::adopt(std::shared_ptr<Table> table, Segment channel,

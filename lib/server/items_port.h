@@ -10,9 +10,7 @@ namespace gear {
 // Conductor only.
 class ItemsPort final : public Port {
  public:
-  static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, uint64_t instance_id,
-                                            uint32_t id, uint64_t session,
-                                            const MemoryOptions& memory);
+  static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, const ChannelPlace& place);
   // Counts, and updates taken and not applied, of a request in the middle of which the conductor died went with it. Such a
   // request is never answered: its client asks again.
   static std::unique_ptr<Port> adopt(std::shared_ptr<Table> table, Segment channel,

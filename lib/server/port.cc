@@ -49,6 +49,7 @@ Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> tabl
       submissions_(header(), submission_offset(), plan.submission_slots),
       completions_(header(), completion_offset(plan), plan.completion_slots) {
   unkept_.note_position = layout::kNoPosition;
+  unkept_.uid = ~0u;
 }
 
 Port::Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table)
@@ -60,7 +61,6 @@ Port::Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table
       table_(std::move(table)),
       id_(record->id),
       session_(record->session),
-      uid_(record->uid),
       submissions_(header(), submission_offset(), plan_.submission_slots),
       completions_(header(), completion_offset(plan_), plan_.completion_slots),
       closing_(record->closing != 0) {
@@ -75,7 +75,7 @@ layout::ChannelRecord Port::describe() const {
   record.id = id_;
   record.kind = static_cast<uint32_t>(plan_.kind);
   record.session = session_;
-  record.uid = uid_;
+  record.uid = uid();
   record.table_id = table_->id();
   record.submission_slots = plan_.submission_slots;
   record.completion_slots = plan_.completion_slots;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/shared_word.h"
 #include "base/status.h"
@@ -13,6 +14,14 @@
 #include "table/table.h"
 
 namespace gear {
+
+// Where and for whom a channel is made.
+struct ChannelPlace {
+  uint64_t instance_id;
+  uint32_t id;
+  uint64_t session;
+  MemoryOptions memory;
+};
 
 // What a channel is made with.
 struct ChannelPlan {
@@ -49,6 +58,8 @@ class Port {
   void fail(int status);
 
   bool broken() const { return failure_ == GEAR_EPROTOCOL; }
+  // Once: that the client broke the protocol, however that was found.
+  bool take_offence() { return broken() && !std::exchange(told_, true); }
   // The client truncated the channel.
   bool cut_short() const { return watch_.cut(); }
   bool finished() const { return closing_ && (failure_ != 0 || drained()); }
@@ -58,7 +69,7 @@ class Port {
   // What the ledger is to hold of a port that was just opened, and where it holds it from then on.
   layout::ChannelRecord describe() const;
   void keep_in(layout::ChannelRecord* record) { record_ = record; }
-  // nullptr when it is kept nowhere.
+  // nullptr when it is kept nowhere; then no user's.
   layout::ChannelRecord* kept_in() const { return record_ == &unkept_ ? nullptr : record_; }
 
   // Once, when its table's adoption is finished and before any port works, for the table remembers one record only: passes
@@ -72,8 +83,7 @@ class Port {
   uint32_t id() const { return id_; }
   uint64_t session() const { return session_; }
   // The user in whose quotas it counts for as long as it is there, which may be longer than its session.
-  uint32_t uid() const { return uid_; }
-  void belongs_to(uint32_t uid) { uid_ = uid; }
+  uint32_t uid() const { return record_->uid; }
   Table& table() const { return *table_; }
   const Segment& segment() const { return segment_; }
   uint64_t records_taken() const { return submissions_.head(); }
@@ -91,6 +101,7 @@ class Port {
   // `which`: 0 or kNoteRefused, of the two counts that one record may add to, one after the other.
   uint64_t before_this(uint64_t value, uint64_t which = 0);
   layout::ChannelRecord& record() { return *record_; }
+  const layout::ChannelRecord& record() const { return *record_; }
 
   enum class Step { kApplied, kPart, kWait, kBroken };
   // Checks and applies one record. kWait leaves it first in the ring until the table changes; kPart until the next turn, for
@@ -132,10 +143,10 @@ class Port {
   std::shared_ptr<Table> table_;
   uint32_t id_;
   uint64_t session_;
-  uint32_t uid_ = ~0u;
   SubmissionConsumer submissions_;
   CompletionProducer completions_;
   int failure_ = 0;
+  bool told_ = false;           // take_offence
   bool closing_ = false;
   bool waiting_ = false;        // the first record waits for the table to change
   uint64_t changes_seen_ = ~uint64_t{0};

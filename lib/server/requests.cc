@@ -1,13 +1,12 @@
 #include "server/requests.h"
 
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/shared_word.h"
@@ -52,7 +51,7 @@ Reply malformed(const ControlHeader& header) {
 
 Reply Requests::answer(Session& session, const ControlHeader& header, const char* body) {
   auto op = static_cast<ControlOp>(header.op);
-  if (!session.greeted && op != ControlOp::kHello) {
+  if (!session.greeted() && op != ControlOp::kHello) {
     return Reply::failed(error(GEAR_EPROTOCOL, "request %u before hello", header.op));
   }
   union {
@@ -142,10 +141,9 @@ Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
     session.record = instance_.ledger().add(record);
     if (session.record == nullptr) {
       return Reply::failed(error(GEAR_ELIMIT, "the server has its %u clients; close some",
-                                 instance_.ledger().sessions_max()));
+                                 sessions_.clients_most()));
     }
   }
-  session.greeted = true;
   layout::HelloReply hello{instance_.id(), static_cast<uint32_t>(session.id),
                            static_cast<uint32_t>(getpid()), session.id, {}};
   memcpy(hello.token, session.record->token, sizeof hello.token);
@@ -207,7 +205,7 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
                         request.name, options_.tables_max));
   }
   uint64_t bytes = plan.directory_bytes + plan.data_bytes;
-  Status allowed = quotas.check_table(session.peer, request.name, bytes, being_made_);
+  Status allowed = quotas_.check_table(session.peer, request.name, bytes, being_made_);
   if (!allowed.ok()) return Reply::failed(allowed);
   being_made_[request.name] = {session.peer.uid, bytes};
   fill_random(plan.secret, sizeof plan.secret);
@@ -283,14 +281,14 @@ const SetAsideTable* Requests::find_set_aside(const std::string& name) const {
 }
 
 // What a table that is set aside says of its owner is not believed: the server's own user, and root.
-Reply Requests::drop_set_aside_table(const Session& session, const std::string& name) {
-  if (session.peer.uid != 0 && session.peer.uid != getuid()) {
+Reply Requests::drop_set_aside_table(const Session& session, const SetAsideTable& table) {
+  if (!is_privileged(session.peer)) {
     return Reply::failed(error(GEAR_EPERM, "drop table \"%s\": it is set aside, and user %u is not the server's; ask that user",
-                        name.c_str(), session.peer.uid));
+                        table.name.c_str(), session.peer.uid));
   }
-  drop_set_aside(instance_.id(), find_set_aside(name)->id);
-  std::erase_if(set_aside, [&](const SetAsideTable& table) { return table.name == name; });
-  log(LogLevel::kInfo, "table \"%s\", which was set aside, dropped", name.c_str());
+  drop_set_aside(instance_.id(), table.id);
+  log(LogLevel::kInfo, "table \"%s\", which was set aside, dropped", table.name.c_str());
+  std::erase_if(set_aside, [id = table.id](const SetAsideTable& one) { return one.id == id; });
   return {};
 }
 
@@ -306,7 +304,7 @@ Reply Requests::end_table(const Session& session, const layout::TableIdRequest& 
 }
 
 Reply Requests::drop_table(const Session& session, const layout::TableNameRequest& request) {
-  if (find_set_aside(request.name) != nullptr) return drop_set_aside_table(session, request.name);
+  if (const SetAsideTable* aside = find_set_aside(request.name)) return drop_set_aside_table(session, *aside);
   auto table = conductor_.find_table(request.name);
   if (!table) {
     return Reply::failed(error(GEAR_ENOTFOUND, "drop table \"%s\": no such table; gearctl table ls shows those there are", request.name));
@@ -351,15 +349,21 @@ Result<std::shared_ptr<Table>> Requests::usable_table(const Session& session, ui
 
 Status Requests::check_channels(const Session& session) const {
   uint32_t most = std::min(options_.channels_max, instance_.ledger().channels_max());
-  if (conductor_.port_count() < most) return quotas.check_channel(session.peer);
+  if (conductor_.port_count() < most) return quotas_.check_channel(session.peer);
   return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some, or raise channels_max",
                most);
 }
 
-MemoryOptions Requests::channel_memory() const {
+Result<std::shared_ptr<Table>> Requests::table_for_channel(const Session& session, uint64_t id, Access access,
+                                                           const char* what) {
+  GEAR_TRY(check_channels(session));
+  return usable_table(session, id, access, what);
+}
+
+ChannelPlace Requests::new_place(const Session& session) const {
   MemoryOptions memory;
   memory.memory = instance_.memory();
-  return memory;
+  return {instance_.id(), instance_.ledger().take_channel_id(), session.id, memory};
 }
 
 Reply Requests::open_writer(Session& session, const ControlHeader& header,
@@ -373,58 +377,36 @@ Reply Requests::open_writer(Session& session, const ControlHeader& header,
                      request.take_over != 0};
   if (names_bytes > 0) memcpy(wanted.names.data(), body + sizeof request, names_bytes);
 
-  Status room = check_channels(session);
-  if (!room.ok()) return Reply::failed(room);
-  auto table = usable_table(session, request.table_id, Access::kReadWrite, "open writer");
+  auto table = table_for_channel(session, request.table_id, Access::kReadWrite, "open writer");
   if (!table.ok()) return Reply::failed(table.status());
-  Status allowed = quotas.check_lanes(session.peer, request.lanes);
+  Status allowed = quotas_.check_lanes(session.peer, request.lanes);
   if (!allowed.ok()) return Reply::failed(allowed);
   // A writer that was killed a moment ago holds no name.
-  if (WriterPort::names_are_held(*table.value(), wanted.names)) bury_the_dead(session.id);
-  return channel_reply(session,
-                       WriterPort::open(table.value(), wanted, instance_.id(),
-                                        instance_.ledger().take_channel_id(), session.id,
-                                        channel_memory()),
-                       nullptr, wanted.lanes);
+  if (WriterPort::names_are_held(*table.value(), wanted.names)) sessions_.bury_the_dead(session.id);
+  return channel_reply(session, WriterPort::open(table.value(), wanted, new_place(session)), nullptr, wanted.lanes);
 }
 
 Reply Requests::open_sampler(Session& session, const layout::SamplerOpenRequest& request) {
-  Status room = check_channels(session);
-  if (!room.ok()) return Reply::failed(room);
   // Policy drop removes items that the sampler does not draw.
   bool removes = request.version_policy == GEAR_VERSION_DROP;
-  auto table = usable_table(session, request.table_id, removes ? Access::kReadWrite : Access::kRead, "open sampler");
+  auto table = table_for_channel(session, request.table_id, removes ? Access::kReadWrite : Access::kRead, "open sampler");
   if (!table.ok()) return Reply::failed(table.status());
-  Status allowed = quotas.check_leased(session.peer, *table.value(), SamplerPort::rows_leased_most(request));
+  Status allowed = quotas_.check_leased(session.peer, *table.value(), SamplerPort::rows_leased_most(request));
   if (!allowed.ok()) return Reply::failed(allowed);
-  return channel_reply(session,
-                       SamplerPort::open(table.value(), request, instance_.id(),
-                                         instance_.ledger().take_channel_id(), session.id,
-                                         channel_memory()),
-                       &request, 0);
+  return channel_reply(session, SamplerPort::open(table.value(), request, new_place(session)), &request, 0);
 }
 
 Reply Requests::open_items(Session& session, const layout::TableIdRequest& request) {
-  Status room = check_channels(session);
-  if (!room.ok()) return Reply::failed(room);
-  auto table = table_for(session, request.table_id, Access::kWrite, "change items");
+  auto table = table_for_channel(session, request.table_id, Access::kWrite, "change items");
   if (!table.ok()) return Reply::failed(table.status());
-  return channel_reply(session,
-                       ItemsPort::open(table.value(), instance_.id(), instance_.ledger().take_channel_id(),
-                                       session.id, channel_memory()),
-                       nullptr, 0);
+  return channel_reply(session, ItemsPort::open(table.value(), new_place(session)), nullptr, 0);
 }
 
 Reply Requests::channel_reply(Session& session, Result<std::unique_ptr<Port>> port,
                               const layout::SamplerOpenRequest* sampler, uint32_t lanes) {
   if (!port.ok()) return Reply::failed(port.status());
   Port* added = conductor_.add_port(port.take());
-  added->belongs_to(session.peer.uid);
-  Status kept = keep(session, *added, sampler, lanes);
-  if (!kept.ok()) {
-    added->begin_close();
-    return Reply::failed(kept);
-  }
+  keep(session, *added, sampler, lanes);
   Reply reply = Reply::with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
   reply.descriptors = {added->segment().writable_fd()};
   if (lanes > 0) reply.descriptors.push_back(added->table().data().writable_fd());
@@ -432,8 +414,7 @@ Reply Requests::channel_reply(Session& session, Result<std::unique_ptr<Port>> po
 }
 
 // A server that dies before this closes the lanes again; the client had no answer.
-Status Requests::keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler,
-                      uint32_t lanes) {
+void Requests::keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler, uint32_t lanes) {
   // Not at hello: only who has a channel can hold anything, and its start time costs a look into /proc.
   bool adoptable = instance_.memory() == GEAR_MEMORY_POSIX;
   if (adoptable && session.record->start_ticks == 0 && session.peer.pid != 0) {
@@ -442,20 +423,17 @@ Status Requests::keep(Session& session, Port& port, const layout::SamplerOpenReq
   layout::ChannelRecord record = port.describe();
   if (sampler != nullptr) record.sampler = *sampler;
   record.lanes = lanes;
+  record.uid = session.peer.uid;
   layout::ChannelRecord* kept = instance_.ledger().add(record);
-  if (kept == nullptr) {
-    return error(GEAR_ELIMIT, "the server has its %u channels (writers, samplers); close some",
-                 instance_.ledger().channels_max());
-  }
+  GEAR_ASSERT(kept != nullptr, "a ledger of %u channels is full of %zu ports", instance_.ledger().channels_max(),
+              conductor_.port_count());
   port.keep_in(kept);
-  return {};
 }
 
 void Requests::take_back(uint16_t op, const Reply& reply) {
   if (!reply.status.ok()) return;
   auto which = static_cast<ControlOp>(op);
-  bool opened = which == ControlOp::kWriterOpen || which == ControlOp::kSamplerOpen || which == ControlOp::kItemsOpen;
-  if (opened && reply.body.size() == sizeof(layout::ChannelReply)) {
+  if (layout::opens_channel(which) && reply.body.size() == sizeof(layout::ChannelReply)) {
     layout::ChannelReply channel;
     memcpy(&channel, reply.body.data(), sizeof channel);
     if (Port* port = conductor_.find_port(channel.channel_id)) port->begin_close();
@@ -484,7 +462,7 @@ Reply Requests::server_info() {
   info.fingerprint = layout::kLayoutFingerprint;
   info.instance_id = instance_.id();
   info.uptime_ns = static_cast<uint64_t>(now_ns()) - instance_.words()->started_ns;
-  info.clients = static_cast<uint32_t>(facts.clients);
+  info.clients = static_cast<uint32_t>(sessions_.count());
   info.tables = static_cast<uint32_t>(conductor_.tables().size());
   info.writers = static_cast<uint32_t>(conductor_.port_count(layout::ChannelKind::kWriter));
   info.samplers = static_cast<uint32_t>(conductor_.port_count(layout::ChannelKind::kSampler));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstring>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "server/instance.h"
 #include "server/quotas.h"
 #include "server/session.h"
+#include "server/sessions.h"
 #include "server/table_maker.h"
 
 namespace gear {
@@ -49,9 +49,9 @@ struct Reply {
 class Requests {
  public:
   Requests(const ServerOptions& options, Instance& instance, Conductor& conductor,
-           TableMaker& maker)
-      : quotas(options.user_quotas, conductor), options_(options), instance_(instance), conductor_(conductor),
-        maker_(maker) {}
+           TableMaker& maker, Sessions& sessions, const Quotas& quotas)
+      : options_(options), instance_(instance), conductor_(conductor), maker_(maker), sessions_(sessions),
+        quotas_(quotas) {}
 
   Reply answer(Session& session, const layout::ControlHeader& header, const char* body);
   // The reply to the request that asked for the table.
@@ -60,9 +60,8 @@ class Requests {
   // The client did not get this reply: it must have no effect.
   void take_back(uint16_t op, const Reply& reply);
 
-  // What ServerInfo tells beside the conductor's own counts.
+  // What ServerInfo tells beside what is counted elsewhere.
   struct Facts {
-    size_t clients = 0;
     uint64_t wakeups = 0;
     const char* event_loop = "";
   };
@@ -70,10 +69,6 @@ class Requests {
 
   // Adopted from the server before: nobody can use them, but they can be dropped.
   std::vector<SetAsideTable> set_aside;
-  Quotas quotas;
-
-  // Ends the sessions of processes that are dead, whether or not their deaths were told yet.
-  std::function<void(uint64_t but)> bury_the_dead = [](uint64_t) {};
 
  private:
   Reply hello(Session& session, const layout::HelloRequest& request);
@@ -101,16 +96,20 @@ class Requests {
   Result<std::shared_ptr<Table>> table_for(const Session& session, uint64_t id, Access access, const char* what);
   // The same, and open.
   Result<std::shared_ptr<Table>> usable_table(const Session& session, uint64_t id, Access access, const char* what);
+  // The same, and there is room for another channel.
+  Result<std::shared_ptr<Table>> table_for_channel(const Session& session, uint64_t id, Access access, const char* what);
   Status check_channels(const Session& session) const;
-  MemoryOptions channel_memory() const;
-  Status keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler, uint32_t lanes);
+  ChannelPlace new_place(const Session& session) const;
+  void keep(Session& session, Port& port, const layout::SamplerOpenRequest* sampler, uint32_t lanes);
   const SetAsideTable* find_set_aside(const std::string& name) const;
-  Reply drop_set_aside_table(const Session& session, const std::string& name);
+  Reply drop_set_aside_table(const Session& session, const SetAsideTable& table);
 
   const ServerOptions& options_;
   Instance& instance_;
   Conductor& conductor_;
   TableMaker& maker_;
+  Sessions& sessions_;
+  const Quotas& quotas_;
   std::map<std::string, TableInMaking> being_made_;
 };
 

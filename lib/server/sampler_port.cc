@@ -60,8 +60,7 @@ bool draws_by(const layout::TableHeader& table, uint32_t index) {
 
 Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
                                                 const layout::SamplerOpenRequest& request,
-                                                uint64_t instance_id, uint32_t id,
-                                                uint64_t session, const MemoryOptions& memory) {
+                                                const ChannelPlace& place) {
   uint64_t rows = uint64_t{request.batches_max} * request.batch_rows_max + request.prefetch;
   uint64_t most = request.direct != 0 ? kRowsMax : kLeasedRowsMax;
   if (request.batch_rows_max < 1 || request.batches_max < 1 || rows > most) {
@@ -87,7 +86,7 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
   }
   GEAR_TRY(check_sharing(*table, request));
   ChannelPlan plan = sampler_plan(request);
-  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
+  Result<Segment> channel = make_channel(plan, place.instance_id, place.id, place.memory);
   if (!channel.ok()) return channel.status();
   // Last: a group that is made stays.
   std::shared_ptr<ConsumerGroup> group;
@@ -99,12 +98,12 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
   Leases leases;
   if (request.direct == 0) {
     uint64_t number = group ? group->ordinal() + 1 : 0;
-    Result<Leases> made = Leases::create(lease_slots(request, plan), number, instance_id, id, memory);
+    Result<Leases> made = Leases::create(lease_slots(request, plan), number, place.instance_id, place.id, place.memory);
     if (!made.ok()) return made.status();
     leases = made.take();
   }
   std::unique_ptr<SamplerPort> port(
-      new SamplerPort(plan, channel.take(), std::move(table), id, session, request));
+      new SamplerPort(plan, channel.take(), std::move(table), place.id, place.session, request));
   port->leases_ = std::move(leases);
   port->group_ = std::move(group);
   if (port->group_) ++port->group_->consumers;
@@ -119,7 +118,6 @@ SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_p
       unique_(request.unique != 0 && request.group[0] == '\0'),  // a group repeats nothing by itself
       prefetch_(request.prefetch),
       direct_(request.direct != 0),
-      rows_leased_most_(rows_leased_most(request)),
       filter_{request.version_policy, request.version_lag} {
   if (unique_ && !direct_) aside_.reserve(plan.completion_slots);
 }
@@ -131,7 +129,6 @@ SamplerPort::SamplerPort(layout::ChannelRecord* record, Segment segment, std::sh
       unique_(record->sampler.unique != 0 && record->sampler.group[0] == '\0'),
       prefetch_(record->sampler.prefetch),
       direct_(record->sampler.direct != 0),
-      rows_leased_most_(rows_leased_most(record->sampler)),
       filter_{record->sampler.version_policy, record->sampler.version_lag} {
   if (direct_) watched_items_ = record->note;
   if (unique_ && !direct_) aside_.reserve(record->completion_slots);

@@ -30,8 +30,7 @@ class SamplerPort final : public Port {
  public:
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table,
                                             const layout::SamplerOpenRequest& request,
-                                            uint64_t instance_id, uint32_t id, uint64_t session,
-                                            const MemoryOptions& memory);
+                                            const ChannelPlace& place);
   // The end of a sampler of a server of this instance that died. The table and its groups are adopted already; its leases are
   // found by the channel's id. Pins what is posted and taken, completes the step of IntentRecord when it is this channel's,
   // and posts again what the client may not have seen. A port whose group was dropped has failed with EDROPPED.
@@ -41,7 +40,7 @@ class SamplerPort final : public Port {
   void give_up() override;
   bool direct() const { return direct_; }
   // Rows that may be leased at one time; 0 for direct samplers.
-  uint64_t rows_leased_most() const { return rows_leased_most_; }
+  uint64_t rows_leased_most() const { return rows_leased_most(record().sampler); }
   // Of a sampler opened so.
   static uint64_t rows_leased_most(const layout::SamplerOpenRequest& request) {
     if (request.direct != 0) return 0;
@@ -98,7 +97,6 @@ class SamplerPort final : public Port {
   bool unique_;
   uint64_t prefetch_;
   bool direct_;
-  uint64_t rows_leased_most_;
   VersionFilter filter_;
   std::shared_ptr<ConsumerGroup> group_;  // nullptr: none
   Leases leases_;

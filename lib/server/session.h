@@ -31,10 +31,10 @@ struct Session {
   uint32_t unread_replies = 0;  // at most; since the client was last seen to have read all
   std::string name;
   layout::SessionRecord* record = nullptr;  // in the ledger, once it greeted
-  bool dead = false;                        // when a restarted server looked for it
   bool expelled = false;
-  bool greeted = false;
   bool said_goodbye = false;
+
+  bool greeted() const { return record != nullptr; }
 };
 
 }  // namespace gear

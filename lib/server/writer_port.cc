@@ -81,18 +81,16 @@ bool WriterPort::names_are_held(const Table& table, const std::vector<uint64_t>&
 }
 
 Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
-                                               const LanesWanted& wanted, uint64_t instance_id,
-                                               uint32_t id, uint64_t session,
-                                               const MemoryOptions& memory) {
+                                               const LanesWanted& wanted, const ChannelPlace& place) {
   uint32_t lanes = wanted.lanes;
   if (lanes < 1) return error(GEAR_EINVAL, "0 lanes asked; give 1 or more");
   Succession succession;
   GEAR_TRY(plan_succession(*table, wanted, &succession));
   ChannelPlan plan = writer_plan(lanes);
-  Result<Segment> channel = make_channel(plan, instance_id, id, memory);
+  Result<Segment> channel = make_channel(plan, place.instance_id, place.id, place.memory);
   if (!channel.ok()) return channel.status();
   std::unique_ptr<WriterPort> port(
-      new WriterPort(plan, channel.take(), std::move(table), id, session));
+      new WriterPort(plan, channel.take(), std::move(table), place.id, place.session));
   port->lanes_.reserve(lanes);
   port->waiting_lanes_.reserve(size_t{lanes} * 4);
   Table& lanes_of = port->table();
@@ -101,7 +99,7 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
     lanes_of.lane_owner(lane).lose_lane(lanes_of.lane_owner_index(lane));
   }
   for (uint32_t i = 0; i < lanes; ++i) {
-    uint32_t lane = lanes_of.open_lane(id, i);
+    uint32_t lane = lanes_of.open_lane(place.id, i);
     lanes_of.own_lane(lane, port.get(), i);
     if (!wanted.names.empty()) lanes_of.name_lane(lane, wanted.names[i]);
     port->lanes_.emplace_back().table_lane = lane;

@@ -25,8 +25,7 @@ class WriterPort final : public Port, public LaneOwner {
   // Opens the lanes, or, after an error, none; no lane is taken over then. A name whose owner is leaving passes to the new
   // lane; the old one ends by itself once it is drained. Errors: EINVAL, EDUPLICATE, ELIMIT, those of make_channel.
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, const LanesWanted& wanted,
-                                            uint64_t instance_id, uint32_t id, uint64_t session,
-                                            const MemoryOptions& memory);
+                                            const ChannelPlace& place);
   // The port of a writer whose conductor died. The table's lanes are owned from here on; give_up is due even where it failed.
   static std::unique_ptr<Port> adopt(std::shared_ptr<Table> table, Segment channel,
                                      layout::ChannelRecord* record);

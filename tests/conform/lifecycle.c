@@ -215,13 +215,15 @@ GEAR_TEST(ClosedTableTakesNoStepsAndStillDescribesItself) {
   conform_close(&table);
 }
 
-GEAR_TEST(ClosedTableOpensNoWriterAndNoSampler) {
+GEAR_TEST(ClosedTableOpensNoChannel) {
   ConformTable table = conform_open_simple(10);
   assert_ok(gear_table_close(table.table));
   gear_writer* writer = NULL;
   gear_sampler* sampler = NULL;
   assert_status(gear_writer_open(table.table, NULL, &writer), GEAR_ECLOSED);
   assert_status(gear_sampler_open(table.table, NULL, &sampler), GEAR_ECLOSED);
+  const uint64_t key = 0;
+  assert_status(gear_delete_items(table.table, &key, 1, CONFORM_PATIENCE_NS, NULL), GEAR_ECLOSED);
   conform_close(&table);
 }
 

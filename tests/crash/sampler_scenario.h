@@ -83,7 +83,7 @@ class SamplerRig {
     sampler.batches_max = 4;
     sampler.index = table_->header().sampler_index;
     if (in_group_) snprintf(sampler.group, sizeof sampler.group, "train");
-    auto port = SamplerPort::open(table_, sampler, instance_, kChannelId, 1, posix());
+    auto port = SamplerPort::open(table_, sampler, {instance_, kChannelId, 1, posix()});
     ASSERT_TRUE(port.ok()) << port.status().text();
     port_ = port.take();
     *ledger() = port_->describe();

@@ -16,6 +16,7 @@
 # ctest: Restart.KeepsATableThatWasSetAsideThroughACleanEnd -- set_aside_stays
 # ctest: Restart.TellsOthersOfNoTableThatIsSetAside -- set_aside_others
 # ctest: Restart.LetsClientsBackWhenTheyAreAllThatMayBeThere -- full
+# ctest: Restart.KeepsItsOwnPlaceWhereItMayHaveMoreClientsThanTheServerBefore -- own_place
 # ctest: Restart.AdoptsNothingOfAServerThatWasEnding -- ending
 # ctest: Restart.AdoptsAgainAndAgain -- again_and_again
 # ctest: Restart.LetsAClientBackToItsSessionByItsToken -- session
@@ -486,6 +487,16 @@ def full(place):
         assert_fails(server.gearctl("status"), harness.FAILURE, "2 clients", "clients_max")
         assert_equal(raw.hello([channel]), 0)
         assert_equal(raw.ask(12, struct.pack("<II", channel, 0))[0], 0)
+
+
+def own_place(place):
+    server = create(place.serve("--config", place.file("few.toml", "[server]\nclients_max = 1\n")))
+    kill(server)
+    # The places are those of the ledger, which is adopted.
+    server = place.serve("--config", place.file("more.toml", "[server]\nclients_max = 9\n"), socket=server.socket)
+    raw = RawClient(server)
+    until("gearctl is gone", lambda: raw.session or raw.hello() == 0)
+    assert_fails(server.gearctl("status"), harness.FAILURE, "1 clients")
 
 
 def unnamed_channels(place):

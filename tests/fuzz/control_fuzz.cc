@@ -31,9 +31,13 @@ struct Machine {
     auto made = Instance::create(options);
     if (!made.ok() || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) abort();
     instance = made.take();
+    auto polling = create_epoll_loop();
+    if (!polling.ok()) abort();
+    loop = polling.take();
   }
   ServerOptions options;
   std::unique_ptr<Instance> instance;
+  std::unique_ptr<EventLoop> loop;
   TableMaker maker;
   int ends[2];
 };
@@ -282,7 +286,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   SmallMemory small;
   Conductor conductor(machine.instance->ledger());
-  Requests requests(machine.options, *machine.instance, conductor, machine.maker);
+  Quotas quotas(machine.options.user_quotas, conductor);
+  Sessions sessions(machine.options, *machine.loop, conductor, machine.instance->ledger(), quotas);
+  Requests requests(machine.options, *machine.instance, conductor, machine.maker, sessions, quotas);
   SetAsideTable aside;
   aside.name = "c";
   aside.id = 77;

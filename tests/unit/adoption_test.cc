@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "base/clock.h"
 #include "base/shared_word.h"
@@ -87,20 +88,21 @@ class AdoptionTest : public testing::Test {
     conductor_->add_port(std::move(port));
   }
   void open_writer(uint32_t id) {
-    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, instance(), id, 1, posix());
+    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, {instance(), id, 1, posix()});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take());
     push(id, SubmissionOp::kNeedBlock, 1);
     work();
   }
-  void open_sampler(uint32_t id) {
+  void open_sampler(uint32_t id, const char* group = "") {
     layout::SamplerOpenRequest request{};
     request.table_id = kTable;
     request.prefetch = 0;  // a draw ahead would be a later step than the one to die in
     request.batch_rows_max = 4;
     request.batches_max = 4;
     request.index = table().header().sampler_index;
-    auto port = SamplerPort::open(conductor_->find_table(kTable), request, instance(), id, 1, posix());
+    snprintf(request.group, sizeof request.group, "%s", group);
+    auto port = SamplerPort::open(conductor_->find_table(kTable), request, {instance(), id, 1, posix()});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take(), request);
   }
@@ -316,6 +318,43 @@ TEST_F(AdoptionTest, SetsATableAsideWhoseDataIsOfAnotherSizeOrGone) {
     ledger_.reset();
     remove_segments_of(instance());
   }
+}
+
+TEST_F(AdoptionTest, DiscardsAllButTablesThatAreSetAsideAndTheirGroups) {
+  create(GEAR_ITEMS_STEP);
+  open_writer(1);
+  open_sampler(2, "train");
+  auto there_are = [] {
+    std::map<SegmentKind, size_t> counts;
+    for (const SegmentName& name : list_segments(instance())) ++counts[name.kind];
+    return counts;
+  };
+  ASSERT_EQ(there_are()[SegmentKind::kGroup], 1u);
+  die();
+  ASSERT_EQ(truncate(path_of(SegmentKind::kData, kTable).c_str(), 8192), 0);
+  adopt();
+  ASSERT_EQ(adopted_.set_aside.size(), 1u);
+  die();
+  EXPECT_GT(discard_remains(list_segments(instance())), 0u);
+  EXPECT_EQ(there_are(), (std::map<SegmentKind, size_t>{
+                             {SegmentKind::kDirectory, 1}, {SegmentKind::kData, 1}, {SegmentKind::kGroup, 1}}));
+  drop_set_aside(instance(), kTable);
+  EXPECT_TRUE(list_segments(instance()).empty());
+}
+
+// However it is found out, and not again.
+TEST_F(AdoptionTest, AccusesOnceWhoBrokeTheProtocolOfATableThatEnds) {
+  create();
+  open_writer(1);
+  push(1, static_cast<SubmissionOp>(77), 1);
+  conductor_->close_table(table());
+  ASSERT_TRUE(conductor_->find_port(1)->broken());
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
+  EXPECT_GT(conductor_->poll(), 0u);
+  EXPECT_EQ(conductor_->next_offender().session, 1u);
+  EXPECT_EQ(conductor_->poll(), 0u);
+  conductor_->drain();
+  EXPECT_EQ(conductor_->next_offender().session, 0u);
 }
 
 TEST_F(AdoptionTest, ExpelsAClientWhoseChannelIsLost) {

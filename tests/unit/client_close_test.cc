@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -13,6 +14,8 @@
 
 #include "base/clock.h"
 #include "gear.h"
+#include "layout/directory.h"
+#include "shm/segment_names.h"
 #include "support/int_table.h"
 
 namespace {
@@ -30,14 +33,28 @@ class CloseDuringACall : public ::testing::Test {
     EXPECT_EQ(closed, GEAR_OK) << gear_last_error();
   }
 
-  gear_table* make_table(const char* name, uint32_t max_times_sampled) {
-    auto change = [max_times_sampled](gear_table_options* options) {
+  gear_table* make_table(const char* name, uint32_t max_times_sampled, uint32_t memory = 0) {
+    auto change = [=](gear_table_options* options) {
       options->max_times_sampled = max_times_sampled;
+      options->memory = memory;
       if (max_times_sampled > 0) options->limiter = {1.0, 1, -1e9, 2.0};
     };
     gear_table* table = nullptr;
     EXPECT_EQ(gear::test::create_int_table_with(client_, name, &table, change), GEAR_OK) << gear_last_error();
     return table;
+  }
+  // The one table of the client's server, in memory that has a name: more items are counted than it has slots.
+  static void spoil_table_of(gear_client* client) {
+    gear_server_info info = GEAR_SERVER_INFO_INIT;
+    ASSERT_EQ(gear_get_server_info(client, &info), GEAR_OK) << gear_last_error();
+    for (const gear::SegmentName& name : gear::list_segments(info.instance_id)) {
+      if (name.kind != gear::layout::SegmentKind::kDirectory) continue;
+      std::fstream file(std::string(gear::kSegmentFolder) + "/" + name.text(), std::ios::in | std::ios::out | std::ios::binary);
+      const uint64_t items = uint64_t{1} << 40;
+      file.seekp(offsetof(gear::layout::TableHeader, counters) + offsetof(gear::layout::TableCounters, items));
+      file.write(reinterpret_cast<const char*>(&items), sizeof items);
+      ASSERT_TRUE(file.flush().good());
+    }
   }
   static int append(gear_writer* writer, int64_t timeout_ns) {
     return gear::test::append_int(writer, 7, 0, timeout_ns);
@@ -234,6 +251,29 @@ TEST_F(CloseDuringACall, IsRefusedWithinACallback) {
   EXPECT_EQ(within.status, GEAR_EBUSY);
   EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
   EXPECT_EQ(gear_close(other), GEAR_OK) << gear_last_error();
+}
+
+// Findings are told of a table that is spoiled.
+TEST_F(CloseDuringACall, OfATableIsRefusedWithinItsCheck) {
+  gear_connect_options connect = GEAR_CONNECT_OPTIONS_INIT;
+  connect.request_timeout_ns = 1'000'000'000;  // that long the close waits for the callback's call
+  gear_client* client = nullptr;
+  ASSERT_EQ(gear_connect("embedded:check", &connect, &client), GEAR_OK);
+  std::swap(client, client_);
+  gear_table* table = make_table("t", 0, GEAR_MEMORY_POSIX);
+  std::swap(client, client_);
+  spoil_table_of(client);
+  struct Within {
+    gear_table* table;
+    int status = 1;
+  } within{table};
+  auto detach = [](const char*, void* user) {
+    auto* of = static_cast<Within*>(user);
+    if (of->status == 1) of->status = gear_table_detach(of->table);
+  };
+  ASSERT_EQ(gear_table_check(table, detach, &within), GEAR_OK) << gear_last_error();
+  EXPECT_EQ(within.status, GEAR_EBUSY);
+  EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
 }
 
 }  // namespace

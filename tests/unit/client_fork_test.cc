@@ -90,6 +90,17 @@ TEST_F(ForkedChild, ReadsAndReleasesBatchesThatItInherited) {
   EXPECT_EQ(gear_batch_release(batch_), GEAR_OK);
 }
 
+TEST_F(ForkedChild, AcknowledgesNothingOfAConsumerGroup) {
+  gear_sampler_options options = GEAR_SAMPLER_OPTIONS_INIT;
+  options.group = "train";
+  gear_sampler* consumer = nullptr;
+  ASSERT_EQ(gear_sampler_open(table_, &options, &consumer), GEAR_OK) << gear_last_error();
+  gear_batch* batch = nullptr;
+  ASSERT_EQ(gear_sample(consumer, 1, kTimeoutNs, &batch), GEAR_OK) << gear_last_error();
+  EXPECT_EQ(in_child([&] { return gear_batch_release(batch) == GEAR_ESTALE ? 0 : 1; }), 0);
+  EXPECT_EQ(gear_batch_release(batch), GEAR_OK) << gear_last_error();
+}
+
 TEST_F(ForkedChild, ConnectsAnewByTheHandle) {
   char endpoint[GEAR_HANDLE_BYTES + 8] = "handle:";
   char* handle = endpoint + 7;

@@ -34,7 +34,7 @@ class SamplerTurns : public ::testing::Test {
     sampler.seed = 1;
     sampler.unique = unique ? 1 : 0;
     sampler.index = table_->header().sampler_index;
-    auto port = SamplerPort::open(table_, sampler, 1, 5, 1, MemoryOptions{});
+    auto port = SamplerPort::open(table_, sampler, {1, 5, 1, MemoryOptions{}});
     ASSERT_TRUE(port.ok()) << port.status().text();
     port_ = port.take();
   }
