@@ -148,7 +148,7 @@ int gear_table_check(const gear_table* table, void (*finding)(const char* text, 
       return error(GEAR_EINVAL, "gear_table_check: finding is NULL; give the function to call");
     }
     const layout::TableHeader& header = behind(table)->header();
-    Findings findings = check_directory(&header, behind(table)->directory_bytes(), behind(table)->data_bytes(),
+    Findings findings = find_contradictions(&header, behind(table)->directory_bytes(), behind(table)->data_bytes(),
                                         CheckForm::kOnline);
     for (const std::string& text : findings.texts) finding(text.c_str(), user);
     return {};

@@ -3,7 +3,8 @@
 //   ChannelHeader | SubmissionRecord[submission_slots] | CompletionRecord[completion_slots]
 //
 // Client and conductor both map it writable. The conductor trusts nothing in it: it keeps its own copy of every word
-// that it writes, copies a record out before it looks at it, and checks every field.
+// that it writes, copies a record out before it looks at it, and checks every field. One that adopts the channel reads the
+// positions of its predecessor once, and checks them too.
 #pragma once
 
 #include "layout/segment.h"
@@ -46,7 +47,7 @@ struct ChannelHeader {
   // Client writes 1 before it sleeps on wake_word, 0 after. The conductor looks, after a full fence, whenever it changed
   // a word above.
   alignas(kContentionBytes) uint32_t client_sleeps;
-  // Conductor adds one and wakes (futex) when the client sleeps.
+  // Conductor adds one (release) and wakes (futex) when the client sleeps; so does the client that ends its own waits.
   alignas(kContentionBytes) uint32_t wake_word;
 };
 static_assert(sizeof(ChannelHeader) == 7 * kContentionBytes);

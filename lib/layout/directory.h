@@ -3,7 +3,8 @@
 // The conductor alone writes it; clients map it read-only. From offset 0:
 //
 //   TableHeader | ColumnRecord[column_count] | LaneRecord[lanes_max] | BlockRecord[block_count]
-//   | mark[block_count * block_steps] | ItemRecord[item_slots] | EpisodeRecord[episode_slots] | indexes
+//   | mark[block_count * block_steps] | ItemRecord[item_slots] | version[item_slots], where items have one
+//   | PromptRecord[item_slots], with prompt groups | EpisodeRecord[episode_slots] | indexes
 //
 // each at the offset that the header gives.
 #pragma once
@@ -87,6 +88,8 @@ enum class IntentOp : uint32_t {
   kRelease = 12 // lease `number` of a consumer group is acknowledged; `steps`: acknowledged as it was. kTake in a group:
                 // `steps` and `episodes` are delivered and redelivered as they were
 };
+// Of a writer's record, which makes an item, or may.
+constexpr bool makes_item(IntentOp op) { return op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem; }
 struct IntentRecord {
   uint32_t op;  // IntentOp; written last, and 0 first when the step is done
   uint32_t channel;
@@ -213,8 +216,8 @@ struct LaneRecord {
   uint32_t channel;         // its writer
   uint32_t tail_block;      // newest block with a row, or kNone
   uint32_t open_episode;    // slot of the open episode's cells, or kNone
-  uint64_t next_row;        // rows admitted so far
-  uint64_t episode_row;     // first row of the open episode; = next_row when none is open
+  uint64_t episode_row;     // first row of the open episode; that of the next row when none is open. Release, after the two
+                            // above
   uint64_t name;            // the user's, valid with kLaneNamed in state
   uint32_t owner_index;     // the writer's own number of the lane
   uint32_t priority_given;  // of coming items: priority, version, prompt_group
@@ -228,7 +231,7 @@ struct LaneRecord {
 inline constexpr uint32_t kLaneOpen = 1;
 inline constexpr uint32_t kLaneNamed = 2;
 inline constexpr uint32_t kLaneLeaving = 4;  // its end began: nothing more is admitted
-static_assert(sizeof(LaneRecord) == 88);
+static_assert(sizeof(LaneRecord) == 80);
 
 // One word, so that it is of one moment: blocks (16 bits), episode slots (16 bits), and of the record that asked last the
 // low 32 bits of its position + 1, by which a record that was applied already is recognised.

@@ -18,14 +18,13 @@ struct InstanceSegment {
   SegmentHeader segment;
   // Conductor writes, clients read.
   alignas(kContentionBytes) uint32_t conductor_state;
-  uint32_t pid;  // 0: the server was asked to end, and gives everything back
+  uint32_t pid;  // 0: the server was asked to end and gives everything back, so there is nothing to adopt
   // Of the server that serves now: it differs once another has adopted the instance (release).
   alignas(kContentionBytes) uint64_t started_ns;
   // Constant while that server lives. 1: before the conductor sleeps it makes every registered client's fence by membarrier,
   // so a client that registered needs none of its own after it published a record.
   uint32_t fences_for_clients;
-  // 1: the server was asked to end and gives everything back, so there is nothing to adopt.
-  uint32_t ending;
+  uint32_t reserved_fences;
   uint64_t reserved[6];
   // Of the server, NUL-terminated; empty when it has none. For people: the identity does not tell it.
   alignas(kContentionBytes) char socket_path[kContentionBytes];

@@ -5,6 +5,9 @@
 //   ledger:  LedgerHeader | SessionRecord[sessions_max] | ChannelRecord[channels_max]
 //   leases:  LeasesHeader | LeaseRecord[lease_slots]
 //   group:   GroupHeader  | uint64_t number[item_slots] | uint8_t progress[item_slots]
+//
+// One server writes each word, and only the next one of the instance reads it, after the first is dead. "Release" and "relaxed"
+// say how it is stored, all the same: what an adopter finds in one word tells it which stores before it were made.
 #pragma once
 
 #include "layout/channel.h"
@@ -14,10 +17,12 @@ namespace gear::layout {
 
 struct LedgerHeader {
   SegmentHeader segment;
+  // Constant.
   uint32_t sessions_max;
   uint32_t channels_max;
   uint64_t sessions_offset;
   uint64_t channels_offset;
+  // Server writes (relaxed), before the number below it is used: none is given twice.
   uint64_t next_session;
   uint64_t next_table_id;
   uint32_t next_channel_id;
@@ -25,7 +30,8 @@ struct LedgerHeader {
 };
 static_assert(sizeof(LedgerHeader) == 112);
 
-// One client. `id` is written last when the record is filled, and zeroed first when it is freed.
+// One client. Server writes; `id` last when the record is filled, and 0 first when it is freed (both release). The rest is
+// constant between the two, but for start_ticks, which may come later (release).
 struct SessionRecord {
   uint64_t id;           // 0: free
   int32_t pid;           // 0 when the process cannot be seen from here: then only its return tells that it lives
@@ -37,7 +43,8 @@ struct SessionRecord {
 };
 static_assert(sizeof(SessionRecord) == 128);
 
-// One channel, as its conductor's end (Port) was made.
+// One channel, as its conductor's end (Port) was made. Server writes id .. uid, as above, and `sampler`; constant but for
+// `closing` (relaxed). The conductor writes the others.
 struct ChannelRecord {
   uint32_t id;                // 0: free; last and first as above
   uint32_t kind;              // ChannelKind
@@ -49,13 +56,14 @@ struct ChannelRecord {
   uint32_t closing;           // 1: what is in the ring is still admitted, then it goes
   uint32_t uid;               // whose quotas it counts in, also when its session has ended
   uint32_t reserved;
-  uint64_t applied;           // records [.., applied) had their effect; written after each one's, so the one at `applied` may
-                              // be applied in part, and IntentRecord says how far
-  uint64_t steps_admitted;    // writer
-  uint32_t records_refused;   // writer
-  uint32_t answered;          // items: low bits of the position behind the latest kAnswer; written before `applied`
+  uint64_t applied;           // release: records [.., applied) had their effect; written after each one's, so the one at
+                              // `applied` may be applied in part, and IntentRecord says how far
+  uint64_t steps_admitted;    // writer; relaxed, before `applied`
+  uint32_t records_refused;   // writer; relaxed, before `applied`
+  uint32_t answered;          // items: low bits of the position behind the latest kAnswer; release, before `applied`
   SamplerOpenRequest sampler; // sampler: as checked
-  // What must be known to apply the record at note_position once more as if for the first time; `note` is written first.
+  // What must be known to apply the record at note_position once more as if for the first time; `note` is written first (both
+  // release).
   // Writer: what its record adds to, as it was before: steps_admitted; or records_refused, and then note_position has kNoteRefused
   // too, for a record that waited and was admitted in part may be refused in the end.
   // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
@@ -70,18 +78,18 @@ enum class LeaseRecordState : uint32_t { kNone = 0, kPosted = 1, kTaken = 2 };
 
 struct LeasesHeader {
   SegmentHeader segment;
-  uint64_t lease_slots;  // a power of two
+  uint64_t lease_slots;  // a power of two; constant, as is `group`. The conductor writes the others (release)
   uint64_t resolved;     // leases [resolved, posted) are posted, neither taken nor returned
   uint64_t posted;       // so far; one that is posted at this number was posted just before the server died
   uint64_t revoked;      // ChannelHeader::draws_revoked; before any draw is taken back for it
   uint64_t group;        // 0: none; else ordinal + 1 of the consumer group in its table
   uint64_t lapsed;       // 1: nothing is posted until the client speaks
-  uint64_t demand_through;  // of the latest kDemand
+  uint64_t demand_through;  // of the latest kDemand; after demand_least
   uint64_t demand_least;
 };
 static_assert(sizeof(LeasesHeader) == 128);
 
-// `state` is written last: a lease is posted, taken or ended exactly when its state says so.
+// Conductor writes; `state` last (release): a lease is posted, taken or ended exactly when its state says so.
 struct LeaseRecord {
   uint64_t number;  // the position of its record in the completion ring
   uint32_t state;  // LeaseRecordState
@@ -98,28 +106,31 @@ struct LeaseRecord {
 };
 static_assert(sizeof(LeaseRecord) == 128);
 
-// What became of an item in a group, by item slot, as its insertion's number: both are written before the item's generation
-// turns odd. An item whose insertion has a number below the cursor was walked past.
+// What became of an item in a group, by item slot, as its insertion's number: both are written (relaxed) before the item's
+// generation turns odd, and the progress later too (release). An item whose insertion has a number below the cursor was walked
+// past.
 enum class GroupProgress : uint8_t {
   kNone = 0,       // not walked past, or drawn and returned: no consumer had it
   kDelivered = 1,  // a consumer has it, or had it and did not acknowledge
   kSettled = 2     // acknowledged, skipped or missed: never delivered again
 };
 
+// Its table is in the segment's object_id. What the group missed the next server works out from all others: an item that left
+// the table while it waited to be delivered again is one.
 struct GroupHeader {
   SegmentHeader segment;
+  // Constant.
   char name[kGroupNameBytesMax + 1];
-  uint64_t table_id;
   uint64_t item_slots;
+  // Conductor writes (release).
   uint64_t cursor;     // number of the next undelivered insertion
   uint64_t insertions; // number of the last insertion into the table
   uint64_t first;      // what insertions was less the items that the group began with: insertions - first items were for it
   uint64_t delivered;
   uint64_t acknowledged;
   uint64_t redelivered;
-  uint64_t missed;     // the next server works it out from all others: an item that left the table while it waited to be
-  uint64_t skipped;    // delivered again is one
-  uint64_t reserved[6];
+  uint64_t skipped;
+  uint64_t reserved[8];
 };
 static_assert(sizeof(GroupHeader) == 256);
 

@@ -1,9 +1,10 @@
 // The first bytes of every shared-memory segment.
 //
 // lib/layout is the only place where bytes that two processes share are defined. Words are plain integers and
-// doubles of fixed width; they are accessed through base/shared_word.h. Every struct has its size asserted here,
-// and all sizes and offsets enter the fingerprint (fingerprint.h): two builds that disagree about any of them
-// refuse each other.
+// doubles of fixed width; they are accessed through base/shared_word.h. The sizes of the structs, offsets within them, and
+// the values of words by which another process decides enter the fingerprint (fingerprint.h): two builds that disagree about
+// any of those refuse each other. What it does not show, a word whose meaning changes in its place, needs another
+// kLayoutVersion.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ enum class SegmentKind : uint32_t {
 };
 inline constexpr uint64_t kGroupObjects = 256;
 
-// Written by the server before any descriptor is handed out, `magic` last; constant from then on.
+// Written by the server before any descriptor is handed out, `magic` last; constant from then on. An adopter writes none of it
+// anew; what follows it in a segment may change.
 struct SegmentHeader {
   uint64_t magic;
   uint32_t version;
@@ -38,7 +40,7 @@ struct SegmentHeader {
   uint64_t fingerprint;
   uint64_t size_bytes;
   uint64_t instance_id;
-  uint64_t object_id;  // table or channel
+  uint64_t object_id;  // table, channel, or consumer group (kGroup)
   uint64_t reserved[2];
 };
 static_assert(sizeof(SegmentHeader) == 64);

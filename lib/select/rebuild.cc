@@ -1,5 +1,5 @@
 // What a conductor that died in the middle of a change left becomes an index again, under the eyes of direct samplers: the
-// right content is computed beside it, and only words that differ are stored.
+// right content is computed beside it, and only words that differ are stored (of a sum tree, all above its leaves).
 
 #include <algorithm>
 #include <cmath>
@@ -36,8 +36,7 @@ std::vector<uint32_t> keep_places(const uint32_t* slots, uint64_t count, uint64_
   std::vector<uint32_t> others;
   for (uint64_t place = 0; place < std::min(count, capacity); ++place) {
     uint32_t slot = slots[place];
-    if (slot >= capacity || state[slot] != kMember) continue;
-    if (place >= places.size()) continue;
+    if (slot >= capacity || state[slot] != kMember || place >= places.size()) continue;
     state[slot] = kPlaced;
     places[place] = slot;
   }
@@ -175,14 +174,7 @@ void TopKSelector::rebuild(const std::vector<Rebuilt>& live, uint32_t newest) {
 void SumTreeWriter::rebuild(const std::vector<double>& weights, uint64_t count) {
   GEAR_ASSERT(weights.size() == index_->capacity, "%zu weights", weights.size());
   for (uint64_t slot = 0; slot < weights.size(); ++slot) correct(nodes_[slot], weights[slot]);
-  for (uint32_t level = 1; level < shape_.level_count; ++level) {
-    const double* children = &nodes_[shape_.offset[level - 1]];
-    double* nodes = &nodes_[shape_.offset[level]];
-    for (uint64_t node = 0; node <= shape_.last_node(level); ++node) {
-      correct(nodes[node], sum_children(children + node * kFanOut));
-    }
-  }
-  recompute_total();
+  settle_all();
   publish(index_->count, count);
 }
 

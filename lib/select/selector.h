@@ -43,9 +43,9 @@ class Selector {
   virtual void update(uint32_t slot, double priority) = 0;
   // An update of a slot that is removed and may be restored: its place among equals is that of the latest change.
   virtual void update_removed(uint32_t) {}
-  // For many updates in a row: between begin and end, picks are not allowed and inner nodes may lag.
   // An update of the slot comes soon: brings what it writes near.
   virtual void foresee(uint32_t) const {}
+  // For many updates in a row: between begin and end, picks are not allowed and inner nodes may lag.
   virtual void begin_updates() {}
   virtual void end_updates() {}
   // False when nothing can be picked (no item, or all of weight 0). The item stays.
@@ -57,7 +57,8 @@ class Selector {
 
   // What a conductor that died left becomes the index of exactly the `live` items, in no order, while direct samplers go on
   // drawing: what is right already stays, and the count is never 0 unless it was or becomes it. `newest`: the slot whose
-  // insertion that conductor may not have finished, or kNone. O(capacity), recency O(n log n); allocates.
+  // insertion that conductor may not have finished, or kNone. O(capacity), fifo and lifo
+  // O(n log n) as well; allocates.
   virtual void rebuild(const std::vector<Rebuilt>& live, uint32_t newest) = 0;
 };
 

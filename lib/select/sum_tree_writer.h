@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "layout/index.h"
 #include "base/shared_word.h"
+#include "layout/index.h"
 #include "select/selector.h"
 #include "select/sum_tree.h"
 

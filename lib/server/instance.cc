@@ -99,7 +99,7 @@ Status Instance::listen_by_name() {
   return {};
 }
 
-// The ledger and the instance segment are made first and go last, and `ending` says that a server was asked to end: without
+// The ledger and the instance segment are made first and go last, and a pid of 0 says that a server was asked to end: without
 // all of that there are no clients to go on for.
 Status Instance::look_for_remains(bool fresh) {
   std::vector<SegmentName> names = list_segments(id_);
@@ -124,7 +124,7 @@ Status Instance::adopt_own_segments() {
   Result<Segment> own = Segment::adopt(purpose, layout::SegmentKind::kInstance, id_, 0);
   if (!own.ok()) return gone_or_half_made(own.status()) ? Status{} : own.status();
   bool sound = own.value().size() >= sizeof(layout::InstanceSegment);
-  if (!sound || static_cast<layout::InstanceSegment*>(own.value().data())->ending != 0) return {};
+  if (!sound || static_cast<layout::InstanceSegment*>(own.value().data())->pid == 0) return {};
   Result<Segment> ledger = Segment::adopt(purpose, layout::SegmentKind::kLedger, id_, 0);
   if (!ledger.ok()) return gone_or_half_made(ledger.status()) ? Status{} : ledger.status();
   Result<std::unique_ptr<Ledger>> read = Ledger::adopt(ledger.take());

@@ -114,7 +114,6 @@ size_t Port::take_records() {
   while (taken < most && spent_ < kWorkAtOnce) {
     RingRead read = submissions_.read(&record);
     if (read == RingRead::kEmpty) break;
-    table_->begin_record(id_, position());
     Step step = read == RingRead::kBroken ? Step::kBroken : apply(record);
     if (step == Step::kBroken) {
       fail(GEAR_EPROTOCOL);
@@ -132,7 +131,7 @@ size_t Port::take_records() {
   return taken;
 }
 
-// Samplers recognise what is done by their leases; of them the table's intent has the channel with another one's position.
+// Samplers recognise what is done by their leases; of them the table's intent has the channel with a writer's position.
 void Port::settle() {
   if (failure_ != 0) return;
   if (kind() == layout::ChannelKind::kWriter && table_->record_done(id_, position())) {

@@ -201,7 +201,7 @@ void SamplerPort::finish_step(const layout::IntentRecord& intent) {
   bool same_count = table().times_sampled(intent.slot) == intent.times_sampled;
   switch (op) {
     case layout::IntentOp::kDraw:
-      if (state == LeaseState::kPosted) return table().end_step();
+      if (state == LeaseState::kPosted) return table().end_intent();
       return group_ ? table().keep_draw_counted() : table().undo_draw();
     case layout::IntentOp::kTake:
       if (group_ && state == LeaseState::kPosted) {
@@ -212,12 +212,12 @@ void SamplerPort::finish_step(const layout::IntentRecord& intent) {
         return take_one(lease, now_ns(), table().header().counters.samples != intent.samples);
       }
       leases_.set_resolved(std::max(resolved(), intent.number + 1));
-      return table().end_step();
+      return table().end_intent();
     case layout::IntentOp::kReturn:
       if (state == LeaseState::kPosted) return return_one(lease, !same_count);
-      return table().end_step();
+      return table().end_intent();
     case layout::IntentOp::kRelease:
-      if (state != LeaseState::kTaken) return table().end_step();
+      if (state != LeaseState::kTaken) return table().end_intent();
       if (group_) group_->counts.acknowledged = intent.steps;
       return end_lease(lease, LeaseEnd::kReleased);
     default: return;
@@ -326,7 +326,7 @@ Port::Step SamplerPort::take(uint64_t first, uint64_t count) {
 // counted: of the step, the table's count is done.
 void SamplerPort::take_one(Leases::Record& lease, int64_t now_ns, bool counted) {
   Drawn drawn = Leases::drawn(lease);
-  if (!counted) table().intend(layout::IntentOp::kTake, id(), lease.number, &drawn, group_.get());
+  if (!counted) table().intend(layout::IntentOp::kTake, id(), lease.number, drawn, group_.get());
   if (group_) {
     table().take_for(*group_, drawn, counted);
   } else {
@@ -335,7 +335,7 @@ void SamplerPort::take_one(Leases::Record& lease, int64_t now_ns, bool counted) 
   lease.taken_ns = now_ns;
   Leases::set_state(lease, LeaseState::kTaken);
   leases_.set_resolved(lease.number + 1);
-  table().end_step();
+  table().end_intent();
   ++taken_;
 }
 
@@ -365,10 +365,10 @@ void SamplerPort::return_one(Leases::Record& lease, bool uncounted) {
     Leases::set_state(lease, LeaseState::kNone);
     return table().give_back_for(*group_, drawn);
   }
-  if (!uncounted) table().intend(layout::IntentOp::kReturn, id(), lease.number, &drawn, nullptr);
+  if (!uncounted) table().intend(layout::IntentOp::kReturn, id(), lease.number, drawn, nullptr);
   table().give_back(drawn, uncounted);
   Leases::set_state(lease, LeaseState::kNone);
-  table().end_step();
+  table().end_intent();
   table().unpin(drawn.pin);
 }
 
@@ -400,10 +400,10 @@ void SamplerPort::end_lease(Leases::Record& lease, LeaseEnd how) {
   Drawn drawn = Leases::drawn(lease);
   --taken_;
   if (group_ && how == LeaseEnd::kReleased) {
-    table().intend(layout::IntentOp::kRelease, id(), lease.number, &drawn, group_.get());
+    table().intend(layout::IntentOp::kRelease, id(), lease.number, drawn, group_.get());
     table().acknowledge(*group_, drawn);
     Leases::set_state(lease, LeaseState::kNone);
-    table().end_step();
+    table().end_intent();
     return table().unpin(drawn.pin);
   }
   Leases::set_state(lease, LeaseState::kNone);
@@ -516,7 +516,7 @@ bool SamplerPort::draw_unique(uint64_t number) {
   table().begin_draw(id(), number);
   if (!table().draw(index_, rng_, filter_, &drawn)) return false;
   leases_.post(number, drawn, posting_ns_);
-  table().end_step();
+  table().end_intent();
   if (table().set_aside(index_, drawn)) aside_.push_back(number);
   return true;
 }
@@ -543,7 +543,7 @@ bool SamplerPort::post_one_draw() {
   table().begin_draw(id(), number);
   if (!draw(&drawn)) return false;
   leases_.post(number, drawn, posting_ns_);
-  table().end_step();
+  table().end_intent();
   layout::CompletionRecord record;
   record.draw = drawn.record;
   completions().push(record);

@@ -148,7 +148,6 @@ void ServerLoop::run(std::function<void()> tick, int64_t tick_ns) {
     }
   }
   // Of no process any more: clients that lose their connection now know that it is for good.
-  publish(instance_->words()->ending, 1u);
   publish(instance_->words()->pid, 0u);
   // Whoever waits for a table is told now, not by its own timeout.
   for (const auto& table : conductor_.tables()) conductor_.close_table(*table);

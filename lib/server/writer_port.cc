@@ -100,7 +100,7 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
   }
   for (uint32_t i = 0; i < lanes; ++i) {
     uint32_t lane = lanes_of.open_lane(place.id, i);
-    lanes_of.own_lane(lane, port.get(), i);
+    lanes_of.own_lane(lane, port.get());
     if (!wanted.names.empty()) lanes_of.name_lane(lane, wanted.names[i]);
     port->lanes_.emplace_back().table_lane = lane;
   }
@@ -140,7 +140,7 @@ void WriterPort::adopt_lane(uint32_t index) {
   };
   LaneState& lane = lanes_[index];
   if (lane.lost) return again(CompletionType::kLaneLost, {});
-  table().own_lane(lane.table_lane, this, index);
+  table().own_lane(lane.table_lane, this);
   for (const GrantRecord& block : table().grants_out(lane.table_lane)) {
     again(CompletionType::kBlock, block);
   }
@@ -207,6 +207,7 @@ void WriterPort::give_up() {
 }
 
 Port::Step WriterPort::apply(const SubmissionRecord& record) {
+  table().begin_record(id(), position());
   if (record.lane >= lanes_.size()) return Step::kBroken;
   LaneState& lane = lanes_[record.lane];
   if (lane.lost) {

@@ -1,8 +1,9 @@
 // The two single-producer single-consumer rings of a channel, from both ends.
 //
 // Who writes: submission_tail and completion_head the client, submission_head and completion_tail the conductor. An end
-// keeps its own position privately and never reads it back, so the other side can only be believed about its own
-// position, and that is checked: a position that jumps makes the ring broken.
+// keeps its own position privately and does not read it back, but for a conductor that adopts the channel, once (resume). So
+// the other side can only be believed about its own position, and that is checked: a position that jumps makes the ring
+// broken.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,6 @@ namespace {
 
 namespace ipc = boost::interprocess;
 
-constexpr const char* kFolder = kSegmentFolder;
 // An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all
 // of it forever.
 constexpr size_t kAllocationPieceBytes = size_t{64} << 20;
@@ -50,13 +49,13 @@ Status no_space(const std::string& purpose, uint64_t asked, uint64_t free, const
 }
 
 Status no_space_in_folder(const std::string& purpose, uint64_t asked, uint64_t free) {
-  return no_space(purpose, asked, free, kFolder,
+  return no_space(purpose, asked, free, kSegmentFolder,
                   "lower capacity, enlarge /dev/shm, or use memory = memfd");
 }
 
 uint64_t free_in_folder() {
   struct statvfs file_system;
-  if (statvfs(kFolder, &file_system) != 0) return UINT64_MAX;
+  if (statvfs(kSegmentFolder, &file_system) != 0) return UINT64_MAX;
   return static_cast<uint64_t>(file_system.f_bavail) * file_system.f_frsize;
 }
 
@@ -306,11 +305,11 @@ Status Segment::open_named(const std::string& purpose, layout::SegmentKind kind,
       return error(GEAR_EEXISTS,
                    "%s: it exists already in %s; remove it if no server of instance "
                    "%016llx runs",
-                   what.c_str(), kFolder, static_cast<unsigned long long>(instance_id));
+                   what.c_str(), kSegmentFolder, static_cast<unsigned long long>(instance_id));
     }
     if (errno == ENOENT || errno == ENOSYS) {
       return error(GEAR_EUNSUPPORTED, "%s: %s is not there; mount a tmpfs, or use memory = memfd",
-                   what.c_str(), kFolder);
+                   what.c_str(), kSegmentFolder);
     }
     return descriptor_error(errno, what);
   }
@@ -373,7 +372,7 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
     else
       GEAR_TRY(unless_required(false, advised, &said_huge_pages));
   }
-  const char* where = hugetlb ? "huge pages" : named ? kFolder : "memory";
+  const char* where = hugetlb ? "huge pages" : named ? kSegmentFolder : "memory";
   GEAR_TRY(allocate_pages(purpose, writable_.get(), bytes, where, named));
   // The limit of a control group on huge pages shows at the touch only.
   if (options.populate != GEAR_WANT_NO || hugetlb) {
@@ -470,7 +469,7 @@ Result<Mapping> map_segment(const std::string& purpose, int fd, layout::SegmentK
 Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind kind,
                                uint64_t instance_id, uint64_t object_id) {
   std::string name = "/" + SegmentName{geteuid(), instance_id, kind, object_id}.text();
-  std::string what = purpose + ": " + kFolder + name;
+  std::string what = purpose + ": " + kSegmentFolder + name;
   Segment segment;
   segment.writable_.reset(shm_open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0));
   if (!segment.writable_.valid()) {

@@ -1,8 +1,8 @@
 // A table whose server died goes on: facts are checked and kept, all that follows from them is made anew.
 
 #include <algorithm>
+#include <new>
 
-#include "base/check.h"
 #include "base/shared_word.h"
 #include "limit/rate_limiter.h"
 #include "table/fsck.h"
@@ -16,8 +16,8 @@ using layout::ItemRecord;
 using layout::kNone;
 using layout::TableHeader;
 
-Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) {
-  Findings findings = check_directory(directory.data(), directory.size(), data.size(), CheckForm::kAdoption);
+Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) try {
+  Findings findings = find_contradictions(directory.data(), directory.size(), data.size(), CheckForm::kAdoption);
   if (!findings.texts.empty()) {
     return error(GEAR_ECORRUPT, "adopt table: %s%s", findings.texts.front().c_str(),
                  findings.texts.size() > 1 || findings.left_out > 0 ? " (and more)" : "");
@@ -38,6 +38,8 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) {
   table->repair_counters();
   table->adopt_indexes();
   return table;
+} catch (const std::bad_alloc&) {
+  return error(GEAR_ENOMEM, "adopt table: no memory for what is kept beside it; free some, and start the server again");
 }
 
 // What is to be finished must fit the lane: rows, and the item that is owed.
@@ -51,9 +53,9 @@ Status Table::check_intent() const {
   bool sound = lane.open;
   if (op == IntentOp::kRow) {
     bool makes = header_->item_policy == GEAR_ITEMS_STEP || header_->item_policy == GEAR_ITEMS_SEQUENCE;
-    uint64_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
     bool last = intent.row + 1 == lane.next_row;
-    sound = sound && intent.first_row <= lane.next_row && (!last || !owed || (makes && lane.episode_steps() >= length));
+    bool room = makes && lane.episode_steps() >= policy_length();
+    sound = sound && intent.first_row <= lane.next_row && (!last || !owed || room);
   } else {
     uint64_t steps = intent.row - uint64_t{final} - intent.first_row;
     bool appended = lane.next_row == intent.row;
@@ -63,7 +65,7 @@ Status Table::check_intent() const {
     bool ended = appended && lane.episode_row == intent.row;
     sound = sound && (appended || to_append) && intent.first_row + uint64_t{final} <= intent.row &&
             steps <= layout::episode_limit(*header_) && (lane.episode_row == intent.first_row || ended);
-    bool fits = steps >= 1 && steps <= header_->item_steps_max && (lane.episode_row == intent.first_row || ended);
+    bool fits = steps >= 1 && steps <= header_->item_steps_max;
     sound = sound && (!makes || !owed || intent.slot == kNone || fits);
   }
   if (sound) return {};
@@ -85,9 +87,9 @@ void Table::adopt_items() {
   items_used_ = header_->item_slots;
   while (items_used_ > 0 && items_[items_used_ - 1].generation == 0 && !hidden(items_used_ - 1)) --items_used_;
   auto op = static_cast<IntentOp>(intent.op);
-  bool makes_item = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
   // What is owed is made in the slot that was meant for it.
-  bool meant = makes_item && intent.slot != kNone && items_[intent.slot].generation % 2 == 0 && !hidden(intent.slot);
+  bool meant = layout::makes_item(op) && intent.slot != kNone && items_[intent.slot].generation % 2 == 0 &&
+               !hidden(intent.slot);
   if (meant) items_used_ = std::max(items_used_, intent.slot + 1);
   for (uint32_t slot = items_used_; slot-- > 0;) {
     const ItemRecord& item = items_[slot];
@@ -149,8 +151,8 @@ void Table::adopt_indexes() {
   }
   indexed_ = live.size();
   auto op = static_cast<IntentOp>(intent.op);
-  bool made = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
-  bool in_flight = made && intent.slot < items_used_ && items_[intent.slot].generation == intent.slot_generation + 1;
+  bool in_flight = layout::makes_item(op) && intent.slot < items_used_ &&
+                   items_[intent.slot].generation == intent.slot_generation + 1;
   uint32_t newest = in_flight && items_[intent.slot].generation % 2 == 1 ? intent.slot : kNone;
   open_selectors(false);
   for (auto& selector : selectors_) selector->rebuild(live, newest);
@@ -193,13 +195,7 @@ void Table::finish_adoption() {
     if (episodes_[slot].writer != 0 && !claimed(episodes_[slot].writer)) leave_episode(slot);
   }
   free_unneeded();
-  const layout::TableCounters& counters = header_->counters;
-  auto over = [&] {
-    if (counters.items + counters.items_hidden > header_->capacity_items) return true;
-    return header_->capacity_bytes != 0 && counters.bytes > header_->capacity_bytes;
-  };
-  while (over() && remove_something()) {
-  }
+  make_room(0);
   ++changes_;
 }
 
@@ -257,7 +253,7 @@ void Table::finish_rows() {
   layout::TableCounters& counters = header_->counters;
   Lane& lane = lanes_[intent.lane];
   if (lane.open && intent.row + 1 == lane.next_row && item_owed()) {
-    uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
+    uint32_t length = policy_length();
     note(counters.items_rejected, intent.rejected);
     insert_item(lane, lane.next_row - length, length, coming_priority(lane), 0);
   }

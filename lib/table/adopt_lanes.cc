@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/shared_word.h"
 #include "table/table.h"
 
@@ -35,7 +34,8 @@ Status Table::adopt_lanes() {
     GEAR_TRY(adopt_lane(index, std::move(own[index])));
   }
   note(header_->counters.lanes_open, uint64_t{lanes_open_});
-  return adopt_episodes();
+  adopt_episodes();
+  return {};
 }
 
 void Table::adopt_settings(uint32_t index) {
@@ -54,11 +54,7 @@ void Table::adopt_settings(uint32_t index) {
   lane.prompt_group = record.prompt_group;
   lane.prompt_size = record.prompt_size;
   lane.episode_row = record.episode_row;
-  if (lane.named && !lanes_by_name_.emplace(lane.name, index).second) {
-    // Passed on to a lane that was opened and not named yet: the later one is whole.
-    lane.named = false;
-    note(lane_records_[index].state, record.state & ~layout::kLaneNamed);
-  }
+  if (lane.named) lanes_by_name_.emplace(lane.name, index);
 }
 
 // The tail of the record may lag behind the rows by blocks, which follow it.
@@ -145,15 +141,12 @@ void Table::find_newest_step(Lane& lane) const {
 }
 
 // The slot that the record calls open is the lane's though its cells are given.
-Status Table::adopt_episodes() {
+void Table::adopt_episodes() {
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) {
     const EpisodeRecord& record = episodes_[slot];
     if (record.generation % 2 == 0) {
       free_episodes_.push_back(slot);
       continue;
-    }
-    if (record.lane >= header_->lanes_max) {
-      return error(GEAR_ECORRUPT, "episode slot %u belongs to lane %u of %u", slot, record.lane, header_->lanes_max);
     }
     Lane& lane = lanes_[record.lane];
     const LaneRecord& of = lane_records_[record.lane];
@@ -174,7 +167,6 @@ Status Table::adopt_episodes() {
     note(lane_records_[index].episodes_granted, lane.episodes_granted);
     lane.cells_given = episodes_[lane.episodes.front()].given != 0;
   }
-  return {};
 }
 
 LaneRest Table::rest_of(uint32_t channel) {

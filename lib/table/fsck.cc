@@ -4,10 +4,11 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+#include <map>
 
 #include "base/shared_word.h"
 #include "base/status.h"
+#include "gather/check_directory.h"
 #include "layout/directory.h"
 #include "layout/index.h"
 #include "limit/rate_limiter.h"
@@ -87,6 +88,7 @@ class Checker {
   bool selector_is_sound(uint32_t index);
   bool tree_is_sound(uint32_t index, uint64_t offset);
   bool data_is_sound();
+  bool clients_take_it();
   void check_limiter_record();
   void check_lanes();
   void check_blocks();
@@ -121,14 +123,10 @@ bool Checker::array_is_sound(const char* what, uint64_t offset, uint64_t count, 
 
 bool Checker::numbers_are_sound() {
   const TableHeader& h = *header_;
-  bool good = rule(memchr(h.name, 0, sizeof h.name) != nullptr, "the table's name has no end");
-  good &= rule(h.lanes_max >= 1 && h.block_steps >= 1 && h.block_count >= 1 && h.block_count < kNone,
+  bool good = rule(h.lanes_max >= 1 && h.block_steps >= 1 && h.block_count >= 1 && h.block_count < kNone,
                "%u lanes, %u blocks of %u steps", h.lanes_max, h.block_count, h.block_steps);
   good &= rule(h.capacity_items >= 1 && h.item_slots == h.capacity_items + 1 && h.item_slots < kNone,
                "%u item slots for a capacity of %llu", h.item_slots, Value{h.capacity_items});
-  good &= rule(h.slot_bits >= 1 && h.slot_bits <= 32 && h.item_slots <= uint64_t{1} << h.slot_bits,
-               "%u slot bits for %u item slots", h.slot_bits, h.item_slots);
-  good &= rule(h.column_count >= 1 && h.column_count <= layout::kColumnsMax, "%u columns", h.column_count);
   good &= rule(h.index_count >= 1 && h.index_count <= layout::kIndexesMax && h.sampler_index < h.index_count &&
                    h.remover_index < h.index_count,
                "%u indexes, sampler %u, remover %u", h.index_count, h.sampler_index, h.remover_index);
@@ -178,7 +176,13 @@ bool Checker::header_is_sound() {
     good &= array_is_sound("prompt records", h.prompts_offset, h.item_slots, sizeof(layout::PromptRecord), 8);
   }
   for (uint32_t i = 0; i < h.index_count; ++i) good &= index_is_sound(i);
-  return good && arrays_are_apart() && roles_are_sound() && data_is_sound();
+  return good && arrays_are_apart() && roles_are_sound() && data_is_sound() && clients_take_it();
+}
+
+// What every client checks before it uses the table: one that they all refuse is of no use.
+bool Checker::clients_take_it() {
+  Status status = check_directory(base_, directory_bytes_, data_bytes_);
+  return rule(status.ok(), "%s", status.text().c_str());
 }
 
 // No word belongs to two arrays; indexes that are alike share one.
@@ -303,6 +307,7 @@ void Checker::check_limiter_record() {
 }
 
 void Checker::check_lanes() {
+  std::map<uint64_t, uint32_t> by_name;
   for (uint32_t index = 0; index < header_->lanes_max; ++index) {
     const LaneRecord& lane = lanes_[index];
     uint32_t state = peek(lane.state);
@@ -314,6 +319,10 @@ void Checker::check_lanes() {
     rule(open == kNone || open < header_->episode_slots, "lane %u: episode slot %u of %u", index, open,
          header_->episode_slots);
     if (!strict()) continue;
+    if ((state & layout::kLaneNamed) != 0) {
+      auto [named, first] = by_name.emplace(lane.name, index);
+      rule(first, "lane %u: its name, %llu, is that of lane %u too", index, Value{lane.name}, named->second);
+    }
     rule(lane.prompt_size == 0 || (header_->prompts_offset != 0 && lane.prompt_size <= header_->capacity_items),
          "lane %u: coming items are of a prompt group of %u", index, lane.prompt_size);
     rule(lane.priority_given == 0 || priority_valid(lane.priority), "lane %u: coming items have priority %g", index,
@@ -425,11 +434,6 @@ void Checker::check_range(uint32_t slot, const ItemRecord& item) {
       wrong = "is the last of its chain";
       break;
     }
-    // Adoption takes a link for whole only when both ends have it.
-    if (strict() && blocks_[next].previous != block) {
-      wrong = "has a next one that does not follow it";
-      break;
-    }
     block = next;
   }
   bool episode_free = item.episode != kNone && observe(episodes_[item.episode].generation) % 2 == 0;
@@ -483,18 +487,16 @@ void Checker::check_intent() {
   if (op == IntentOp::kGrantEpisode || op == IntentOp::kCells) slots = header_->episode_slots;
   rule(intent.op <= static_cast<uint32_t>(IntentOp::kRelease), "intent %u", intent.op);
   if (op == IntentOp::kNothing || op == IntentOp::kReset) return;
-  bool lane = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem || op == IntentOp::kGrantBlock ||
-              op == IntentOp::kGrantEpisode;
+  bool lane = layout::makes_item(op) || op == IntentOp::kGrantBlock || op == IntentOp::kGrantEpisode;
   rule(!lane || intent.lane < header_->lanes_max, "intent %u: lane %u of %u", intent.op, intent.lane, header_->lanes_max);
   if (op == IntentOp::kTake || op == IntentOp::kReturn) return;
-  bool may_lack = op == IntentOp::kRow || op == IntentOp::kEnd || op == IntentOp::kItem;
-  rule((may_lack && intent.slot == kNone) || intent.slot < slots, "intent %u: slot %u of %llu", intent.op, intent.slot,
-       Value{slots});
+  bool may_lack = layout::makes_item(op) && intent.slot == kNone;
+  rule(may_lack || intent.slot < slots, "intent %u: slot %u of %llu", intent.op, intent.slot, Value{slots});
 }
 
 }  // namespace
 
-Findings check_directory(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form) {
+Findings find_contradictions(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form) {
   return Checker(directory, directory_bytes, data_bytes, form).run();
 }
 

@@ -1,4 +1,4 @@
-// The rules that a directory keeps, checked one by one.
+// The rules that a table's directory keeps, checked one by one: those of gather/check_directory.h too.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,6 @@ struct Findings {
 
 // Reads a mapped directory and never writes it; follows no offset or index before it is checked. Any thread and any process.
 // O(blocks + items + words of the indexes); allocates.
-Findings check_directory(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form);
+Findings find_contradictions(const void* directory, uint64_t directory_bytes, uint64_t data_bytes, CheckForm form);
 
 }  // namespace gear

@@ -13,34 +13,31 @@ uint64_t ConsumerGroup::bytes_for(uint64_t item_slots) {
   return sizeof(GroupHeader) + item_slots * (sizeof(uint64_t) + sizeof(uint8_t));
 }
 
-ConsumerGroup::ConsumerGroup(const char* name, uint64_t table_id, uint64_t item_slots, Segment segment)
-    : name_(name), segment_(std::move(segment)) {
+ConsumerGroup::ConsumerGroup(const char* name, uint64_t item_slots, Segment segment)
+    : name_(name), item_slots_(item_slots), segment_(std::move(segment)) {
   header_ = static_cast<GroupHeader*>(segment_.data());
   numbers_ = reinterpret_cast<uint64_t*>(header_ + 1);
   progress_ = reinterpret_cast<uint8_t*>(numbers_ + item_slots);
   ordinal_ = static_cast<uint32_t>(header_->segment.object_id % layout::kGroupObjects);
-  if (header_->item_slots != 0) return;
-  memcpy(header_->name, name, name_.size() + 1);
-  header_->table_id = table_id;
-  header_->item_slots = item_slots;
 }
 
 Result<std::shared_ptr<ConsumerGroup>> ConsumerGroup::adopt(uint64_t table_id, uint64_t item_slots,
                                                             Segment segment) {
   auto* header = static_cast<GroupHeader*>(segment.data());
-  bool sound = segment.size() >= bytes_for(item_slots) && header->item_slots == item_slots &&
-               header->table_id == table_id && memchr(header->name, 0, sizeof header->name) != nullptr &&
-               header->name[0] != 0 && header->first <= header->insertions;
+  uint64_t of_table = header->segment.object_id / layout::kGroupObjects;
+  bool sound = segment.size() >= bytes_for(item_slots) && header->item_slots == item_slots && of_table == table_id &&
+               memchr(header->name, 0, sizeof header->name) != nullptr && header->name[0] != 0 &&
+               header->first <= header->insertions;
   if (!sound) {
     return error(GEAR_EPROTOCOL,
                  "group segment %llx: of table %llu with %llu items in %zu bytes, table %llu with %llu wanted; drop it",
                  static_cast<unsigned long long>(header->segment.object_id),
-                 static_cast<unsigned long long>(header->table_id),
+                 static_cast<unsigned long long>(of_table),
                  static_cast<unsigned long long>(header->item_slots), segment.size(),
                  static_cast<unsigned long long>(table_id), static_cast<unsigned long long>(item_slots));
   }
   const std::string name = header->name;
-  auto group = std::make_shared<ConsumerGroup>(name.c_str(), table_id, item_slots, std::move(segment));
+  auto group = std::make_shared<ConsumerGroup>(name.c_str(), item_slots, std::move(segment));
   group->counts = {0, header->delivered, header->acknowledged, header->redelivered, 0, header->skipped};
   group->leased_.resize(item_slots);
   return group;
@@ -52,11 +49,12 @@ void ConsumerGroup::keep_counts() {
   publish(header_->delivered, counts.delivered);
   publish(header_->acknowledged, counts.acknowledged);
   publish(header_->redelivered, counts.redelivered);
-  publish(header_->missed, counts.missed);
   publish(header_->skipped, counts.skipped);
 }
 
 void ConsumerGroup::begin(const ItemOrder& order, uint64_t items, bool at_oldest) {
+  memcpy(header_->name, name_.c_str(), name_.size() + 1);
+  header_->item_slots = item_slots_;
   GroupProgress progress = at_oldest ? GroupProgress::kNone : GroupProgress::kSettled;
   for (uint32_t slot = order.first(); slot != kNone; slot = order.next(slot)) {
     numbers_[slot] = order.number(slot);

@@ -43,7 +43,7 @@ class ConsumerGroup {
   // One without memory, that keeps nothing.
   explicit ConsumerGroup(std::string name) : name_(std::move(name)) {}
   // A segment that is zero but for its header, of bytes_for(item_slots): begin it, then publish its magic.
-  ConsumerGroup(const char* name, uint64_t table_id, uint64_t item_slots, Segment segment);
+  ConsumerGroup(const char* name, uint64_t item_slots, Segment segment);
   // One that a server left. EPROTOCOL when it is not of this table.
   static Result<std::shared_ptr<ConsumerGroup>> adopt(uint64_t table_id, uint64_t item_slots, Segment segment);
   static uint64_t bytes_for(uint64_t item_slots);
@@ -63,7 +63,7 @@ class ConsumerGroup {
   // Of them, those that a consumer had before.
   uint64_t redeliveries() const { return redeliveries_; }
 
-  // Begins with the oldest item, or after the newest.
+  // Fills the segment: begins with the oldest item, or after the newest.
   void begin(const ItemOrder& order, uint64_t items, bool at_oldest);
   // Before the item is in the table.
   void coming(uint32_t slot, uint64_t number);
@@ -135,6 +135,7 @@ class ConsumerGroup {
   static constexpr auto kAgain = static_cast<uint32_t>(layout::CompletionType::kItemAgain);
 
   std::string name_;
+  uint64_t item_slots_ = 0;
   uint32_t ordinal_ = 0;
   Segment segment_;
   layout::GroupHeader* header_ = nullptr;

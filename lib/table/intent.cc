@@ -10,6 +10,10 @@ using layout::IntentOp;
 using layout::IntentRecord;
 using layout::kNone;
 
+namespace {
+constexpr uint64_t kNoRow = ~uint64_t{0} - 1;  // and none follows it
+}  // namespace
+
 void Table::begin_record(uint32_t channel, uint64_t position) {
   IntentRecord& intent = header_->intent;
   // The same once more: it waited, or this server adopted it.
@@ -31,17 +35,21 @@ void Table::record_is_done() {
   if (intent.channel != 0) publish(intent.done, intent.position + 1);
 }
 
-void Table::begin_intent(IntentOp op) { publish(header_->intent.op, static_cast<uint32_t>(op)); }
+// What is stored after this cannot be recognised by a server that finds it done in part.
+void Table::begin_intent(IntentOp op) {
+  publish(header_->intent.op, static_cast<uint32_t>(op));
+  order_for_adopter();
+}
 
 void Table::end_intent() {
-  publish(header_->intent.op, 0u);
+  publish(header_->intent.op, static_cast<uint32_t>(IntentOp::kNothing));
   order_for_adopter();
 }
 
 void Table::begin_rows(uint32_t lane) {
   IntentRecord& intent = header_->intent;
   note(intent.lane, lane);
-  note(intent.row, kAnyRows - 1);  // no row
+  note(intent.row, kNoRow);
   note(intent.slot, kNone);
   note(intent.first_row, lanes_[lane].next_row);
   note(intent.steps, header_->counters.steps);
@@ -88,8 +96,8 @@ bool Table::item_made() const {
 }
 
 bool Table::hidden(uint32_t slot) const {
-  if (header_->prompts_offset == 0 || items_[slot].generation % 2 == 1) return false;
-  return layout::at_offset<layout::PromptRecord>(header_, header_->prompts_offset)[slot].size != 0;
+  const layout::PromptRecord* record = prompt_record(slot);
+  return record != nullptr && items_[slot].generation % 2 == 0 && record->size != 0;
 }
 
 }  // namespace gear

@@ -213,8 +213,7 @@ void Table::sync_lane(const Lane& lane, uint32_t index) {
   LaneRecord& record = lane_records_[index];
   note(record.tail_block, lane.tail);
   note(record.open_episode, lane.episodes.empty() ? kNone : lane.episodes.front());
-  note(record.episode_row, lane.episode_row);
-  publish(record.next_row, lane.next_row);
+  publish(record.episode_row, lane.episode_row);
 }
 
 void Table::reset() {

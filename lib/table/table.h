@@ -35,7 +35,8 @@ enum class Admit {
 // Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
 // layout/directory.h. Every operation is O(1) but for the selectors' O(log n), blocks within reach, and items that span
 // many blocks. Steady state allocates nothing but what prompt groups and redeliveries of consumer groups keep.
-// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc; adopt.cc, adopt_lanes.cc.
+// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc; intent.cc for those to come; adopt.cc,
+// adopt_lanes.cc, with the rules of fsck.cc.
 class Table {
  public:
   // Makes the segments and formats them: may take long, so it runs outside the conductor's thread.
@@ -47,7 +48,7 @@ class Table {
   // them, and the indexes are repaired while direct samplers go on drawing. The caller then
   //   claims: own_lane for each lane that has a writer, rest_of for each writer's channel, adopt_draw for each draw that
   //   is out, and calls finish_adoption. Until then nothing else may be asked of the table.
-  // Errors: ECORRUPT, the text names what contradicts what; EVERSION; ENOMEM.
+  // Errors: ECORRUPT, the text names what contradicts what; ENOMEM.
   static Result<std::unique_ptr<Table>> adopt(Segment directory, Segment data);
   // Blocks and episode slots, held from here on, that the writer of a channel may be storing into and that no lane of it
   // has. The channel is one that lives: what others were storing into is free after finish_adoption.
@@ -91,7 +92,7 @@ class Table {
   uint32_t open_lane(uint32_t channel, uint32_t owner_index = 0);
   void close_lane(uint32_t lane);  // ends an open episode as truncated
   // Names of lanes (table_lanes.cc). lane_named: kNone when no open lane has that name. O(1).
-  void own_lane(uint32_t lane, LaneOwner* owner, uint32_t owner_index);
+  void own_lane(uint32_t lane, LaneOwner* owner);
   void name_lane(uint32_t lane, uint64_t name);
   void release_name(uint32_t lane);
   uint32_t lane_named(uint64_t name) const;
@@ -115,8 +116,7 @@ class Table {
   // Admits up to `count` rows of the lane as steps; *done says how many.
   Admit commit(uint32_t lane, uint32_t count, uint32_t* done);
   // rows_after: the lane's rows with the final observation, as its writer counts them.
-  static constexpr uint64_t kAnyRows = ~uint64_t{0};
-  Admit end_episode(uint32_t lane, uint32_t flags, uint64_t rows_after = kAnyRows);
+  Admit end_episode(uint32_t lane, uint32_t flags, uint64_t rows_after);
   Admit give_episode_cells(uint32_t lane);
   Admit make_item(uint32_t lane, uint32_t length, double priority);
   Admit set_priority(uint32_t lane, bool given, double priority);
@@ -133,12 +133,12 @@ class Table {
   void give_back(const Drawn& drawn, bool uncounted = false);
   void unpin(const Pin& pin);
   // For the server that comes after a death: before a draw, take, return or acknowledgement what it changes is noted in the
-  // header, and end_step follows once the state of lease `number` of the channel tells that it is done. A step found in
+  // header, and end_intent follows once the state of lease `number` of the channel tells that it is done. A step found in
   // the middle is completed with `counted` or `uncounted` when the count that it begins with was made; a draw is undone.
   void begin_draw(uint32_t channel, uint64_t number);
-  void intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+  void intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn& drawn,
               const ConsumerGroup* group);
-  void end_step();
+  void end_intent();
   void undo_draw();
   void keep_draw_counted();
   uint32_t times_sampled(uint32_t slot) const { return slot < items_used_ ? items_[slot].times_sampled : 0; }
@@ -213,7 +213,7 @@ class Table {
   Status adopt_lane(uint32_t index, std::vector<uint32_t> ahead);
   uint32_t newest_block(uint32_t index, const std::vector<uint32_t>& own) const;
   void adopt_settings(uint32_t index);
-  Status adopt_episodes();
+  void adopt_episodes();
   void find_newest_step(Lane& lane) const;
   void finish_intent();
   void finish_rows();
@@ -229,7 +229,6 @@ class Table {
   uint64_t rows_kept_from(const Lane& lane) const;
   // The steps that an adopter may have to finish; see IntentRecord.
   void begin_intent(layout::IntentOp op);
-  void end_intent();
   bool record_done() const;
   void record_is_done();
   void begin_rows(uint32_t lane);
@@ -245,6 +244,8 @@ class Table {
   uint64_t items_coming(const Lane& lane);
   bool items_blocked(const Lane& lane, uint32_t length);
   bool step_makes_item(const Lane& lane) const;
+  // Of the items that steps make.
+  uint32_t policy_length() const { return header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length; }
   void append_row(Lane& lane, uint32_t lane_index, uint32_t mark);
   void forget_past_rows(Lane& lane);
   Admit try_end(uint32_t lane, uint32_t flags, uint64_t by);
@@ -259,12 +260,13 @@ class Table {
   void hide_item(Lane& lane, uint64_t first_row, uint32_t length, double priority,
                  uint32_t flags);
   void free_slot(uint32_t slot);
-  void make_room();
+  void make_room(uint64_t coming);
   bool remove_something();
   layout::PromptRecord* prompt_record(uint32_t slot) const;
   void mark_members(const PromptGroups::Group& group, uint32_t bit);
   void show_prompt_group(uint64_t id);
   void drop_oldest_prompt_group();
+  void free_prompt_group(uint64_t id);
   bool drop_redelivery();
   void reset_groups();
   void keep_order();
@@ -272,7 +274,6 @@ class Table {
   bool same_item(const Drawn& drawn) const;
   void settle(ConsumerGroup& group, const Drawn& drawn);
   Drawn pinned(uint32_t slot);
-  const layout::SegmentHeader& directory_header() const { return header_->segment; }
   void evict_one();  // some item is in the indexes
   uint32_t any_selectable();
   // Each index of the named selectors once, also where several share it.

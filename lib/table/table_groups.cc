@@ -1,9 +1,9 @@
 // Consumer groups, prompt groups, versions: who may see which items, and when.
 
 #include <algorithm>
+#include <cfloat>
 #include <new>
 
-#include "base/check.h"
 #include "base/shared_word.h"
 #include "select/list.h"
 #include "table/table.h"
@@ -65,10 +65,14 @@ void Table::raise_version(uint64_t version) {
 void Table::retune(const gear_rate_limiter& limits) {
   limiter_.retune(limits);
   layout::LimiterRecord& record = header_->limiter;
+  // Who adopts the table between two stores finds bounds in order, and none that keep samplers from making room for writers.
+  note(record.min_diff, -DBL_MAX);
+  order_for_adopter();
   note(record.samples_per_insert, limits.samples_per_insert);
   note(record.min_size, limits.min_size);
-  note(record.min_diff, limits.min_diff);
   note(record.max_diff, limits.max_diff);
+  order_for_adopter();
+  note(record.min_diff, limits.min_diff);
   note(header_->direct_allowed, uint32_t{direct_sampling_allowed(*header_)});
   ++changes_;
 }
@@ -79,7 +83,7 @@ void Table::hide_item(Lane& lane, uint64_t first_row, uint32_t length, double pr
   if (known != nullptr && known->size != lane.prompt_size) return count_rejected_item();
   uint32_t slot = fill_item(lane, first_row, length, priority, flags);
   // This may drop an incomplete group, also the one that the item belongs to.
-  make_room();
+  make_room(1);
   PromptGroups::Group* group = prompt_groups_.find(lane.prompt_group);
   if (group == nullptr) {
     while (prompt_groups_.count() >= header_->prompt_groups_max) drop_oldest_prompt_group();
@@ -101,13 +105,13 @@ layout::PromptRecord* Table::prompt_record(uint32_t slot) const {
   return layout::at_offset<layout::PromptRecord>(header_, header_->prompts_offset) + slot;
 }
 
-// Release: all are told before the first is shown, or freed.
+// All are told before the first is shown, or freed.
 void Table::mark_members(const PromptGroups::Group& group, uint32_t bit) {
   for (uint32_t slot : group.slots) {
     layout::PromptRecord& record = *prompt_record(slot);
     publish(record.size, record.size | bit);
   }
-  fence_generation_before_payload();
+  order_for_adopter();
 }
 
 void Table::show_prompt_group(uint64_t id) {
@@ -118,16 +122,21 @@ void Table::show_prompt_group(uint64_t id) {
 }
 
 void Table::drop_oldest_prompt_group() {
-  mark_members(*prompt_groups_.find(prompt_groups_.oldest()), layout::kPromptDropped);
-  std::vector<uint32_t> slots = prompt_groups_.finish(prompt_groups_.oldest());
-  layout::TableCounters& counters = header_->counters;
-  note(counters.items_hidden, counters.items_hidden - slots.size());
-  note(counters.prompt_groups_dropped, counters.prompt_groups_dropped + 1);
+  uint64_t id = prompt_groups_.oldest();
+  mark_members(*prompt_groups_.find(id), layout::kPromptDropped);
+  note(header_->counters.prompt_groups_dropped, header_->counters.prompt_groups_dropped + 1);
+  free_prompt_group(id);
+  ++changes_;
+}
+
+// Its members are told that it is dropped.
+void Table::free_prompt_group(uint64_t id) {
+  std::vector<uint32_t> slots = prompt_groups_.finish(id);
+  note(header_->counters.items_hidden, header_->counters.items_hidden - slots.size());
   for (uint32_t slot : slots) {
     publish(prompt_record(slot)->size, 0u);
     free_slot(slot);
   }
-  ++changes_;
 }
 
 // The groups that still lack members, in the order of their begin. Their items hold their rows already.
@@ -163,14 +172,7 @@ void Table::finish_prompts() {
     if ((bits & layout::kPromptDropped) != 0) dropped.push_back(group.id);
     else if ((bits & layout::kPromptWhole) != 0 || group.slots.size() >= group.size) whole.push_back(group.id);
   }
-  for (uint64_t id : dropped) {
-    std::vector<uint32_t> slots = prompt_groups_.finish(id);
-    note(header_->counters.items_hidden, header_->counters.items_hidden - slots.size());
-    for (uint32_t slot : slots) {
-      publish(prompt_record(slot)->size, 0u);
-      free_slot(slot);
-    }
-  }
+  for (uint64_t id : dropped) free_prompt_group(id);
   for (uint64_t id : whole) {
     mark_members(*prompt_groups_.find(id), layout::kPromptWhole);
     show_prompt_group(id);
@@ -201,9 +203,9 @@ Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool 
   memory.memory = header_->memory == GEAR_MEMORY_POSIX ? GEAR_MEMORY_POSIX : GEAR_MEMORY_MEMFD;
   Result<Segment> made = Segment::create("open group", layout::SegmentKind::kGroup,
                                          ConsumerGroup::bytes_for(header_->item_slots),
-                                         directory_header().instance_id, object, memory);
+                                         header_->segment.instance_id, object, memory);
   if (!made.ok()) return made.status();
-  group = std::make_shared<ConsumerGroup>(name, header_->table_id, header_->item_slots, made.take());
+  group = std::make_shared<ConsumerGroup>(name, header_->item_slots, made.take());
   group->begin(order_, header_->counters.items, from_oldest);
   group->publish_magic();
   groups_.push_back(group);

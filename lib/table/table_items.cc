@@ -110,17 +110,17 @@ void Table::show_item(uint32_t slot) {
     for (const auto& group : groups_) group->inserted(slot);
   }
   // The incoming item may be the one removed.
-  make_room();
+  make_room(1);
   limiter_.inserted(1);
   publish(counters.items, counters.items + 1);
   ++changes_;
 }
 
-// For one item that is filled and not counted yet, as far as there is something to remove.
-void Table::make_room() {
+// For `coming` items that are filled and not counted yet, as far as there is something to remove.
+void Table::make_room(uint64_t coming) {
   const layout::TableCounters& counters = header_->counters;
   auto full = [&] {
-    if (counters.items + counters.items_hidden >= header_->capacity_items) return true;
+    if (counters.items + counters.items_hidden + coming > header_->capacity_items) return true;
     return header_->capacity_bytes != 0 && counters.bytes > header_->capacity_bytes;
   };
   while (full() && remove_something()) {
@@ -168,9 +168,11 @@ void Table::evict_one() {
   note(header_->intent.evictions, counters.evictions);
   note(header_->intent.deletes, counters.deletes);
   publish(header_->intent.evicting, 1u);
+  order_for_adopter();
   remove_indexed(victim.slot);
   note(counters.evictions, counters.evictions + 1);
   publish(header_->intent.evicting, 0u);
+  order_for_adopter();
 }
 
 void Table::remove_indexed(uint32_t slot) {
@@ -256,26 +258,22 @@ void Table::begin_draw(uint32_t channel, uint64_t number) {
   note(header_->intent.number, number);
 }
 
-// What is stored after this cannot be recognised by a server that finds it done in part.
-void Table::intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn* drawn,
+void Table::intend(layout::IntentOp op, uint32_t channel, uint64_t number, const Drawn& drawn,
                    const ConsumerGroup* group) {
   layout::IntentRecord& intent = header_->intent;
   note(intent.channel, channel);
   note(intent.number, number);
-  note(intent.slot, drawn->slot);
-  note(intent.slot_generation, drawn->item_generation);
-  note(intent.times_sampled, items_[drawn->slot].times_sampled);
+  note(intent.slot, drawn.slot);
+  note(intent.slot_generation, drawn.item_generation);
+  note(intent.times_sampled, items_[drawn.slot].times_sampled);
   note(intent.samples, header_->counters.samples);
   if (group != nullptr) {
     bool release = op == layout::IntentOp::kRelease;
     note(intent.steps, release ? group->counts.acknowledged : group->counts.delivered);
     note(intent.episodes, group->counts.redelivered);
   }
-  publish(intent.op, static_cast<uint32_t>(op));
-  fence_generation_before_payload();
+  begin_intent(op);
 }
-
-void Table::end_step() { publish(header_->intent.op, static_cast<uint32_t>(layout::IntentOp::kNothing)); }
 
 // A group walked past the item: it is returned, which leaves it counted.
 void Table::keep_draw_counted() {
@@ -285,7 +283,7 @@ void Table::keep_draw_counted() {
     bool missing = item.generation == intent.slot_generation && item.times_sampled == intent.times_sampled;
     if (missing) note(item.times_sampled, item.times_sampled + 1);
   }
-  end_step();
+  end_intent();
 }
 
 void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
@@ -294,8 +292,7 @@ void Table::pin_draw(uint32_t slot, double probability, Drawn* drawn) {
   note(intent.slot, slot);
   note(intent.slot_generation, item.generation);
   note(intent.times_sampled, item.times_sampled);
-  publish(intent.op, static_cast<uint32_t>(layout::IntentOp::kDraw));
-  fence_generation_before_payload();
+  begin_intent(layout::IntentOp::kDraw);
   note(item.times_sampled, item.times_sampled + 1);
   *drawn = pinned(slot);
   drawn->record.probability = probability;
@@ -363,7 +360,7 @@ void Table::undo_draw() {
   bool counted = item.generation % 2 == 1 && item.generation == intent.slot_generation && item.times_sampled > 0 &&
                  item.times_sampled == intent.times_sampled + 1;
   if (counted) uncount_draw(intent.slot);
-  end_step();
+  end_intent();
 }
 
 void Table::unpin(const Pin& pin) {

@@ -8,11 +8,7 @@ namespace gear {
 
 using layout::kNone;
 
-void Table::own_lane(uint32_t index, LaneOwner* owner, uint32_t owner_index) {
-  lanes_[index].owner = owner;
-  lanes_[index].owner_index = owner_index;
-  note(lane_records_[index].owner_index, owner_index);
-}
+void Table::own_lane(uint32_t index, LaneOwner* owner) { lanes_[index].owner = owner; }
 
 void Table::name_lane(uint32_t index, uint64_t name) {
   Lane& lane = lanes_[index];
@@ -22,6 +18,7 @@ void Table::name_lane(uint32_t index, uint64_t name) {
   lane.named = true;
   lane.name = name;
   note(lane_records_[index].name, name);
+  order_for_adopter();
   note(lane_records_[index].state, layout::kLaneOpen | layout::kLaneNamed);
 }
 
@@ -31,6 +28,8 @@ void Table::release_name(uint32_t index) {
   lanes_by_name_.erase(lane.name);
   lane.named = false;
   note(lane_records_[index].state, lane_records_[index].state & ~layout::kLaneNamed);
+  // Before another lane has the name.
+  order_for_adopter();
 }
 
 uint32_t Table::lane_named(uint64_t name) const {

@@ -34,7 +34,7 @@ Admit Table::commit(uint32_t index, uint32_t count, uint32_t* done) {
   begin_rows(index);
   for (; *done < count; ++*done) {
     bool makes_item = step_makes_item(lane);
-    uint32_t length = header_->item_policy == GEAR_ITEMS_STEP ? 1 : header_->item_length;
+    uint32_t length = policy_length();
     if (makes_item && items_blocked(lane, length)) {
       outcome = Admit::kBlocked;
       break;
@@ -103,7 +103,7 @@ Admit Table::end_episode(uint32_t index, uint32_t flags, uint64_t rows_after) {
   if (record_done()) return Admit::kDone;
   bool has_final = (flags & layout::kEndHasFinal) != 0;
   uint64_t rows = lanes_[index].next_row + uint64_t{has_final};
-  if (rows_after != kAnyRows && rows_after != rows) return Admit::kBroken;
+  if (rows_after != rows) return Admit::kBroken;
   return try_end(index, flags, layout::kIntentByWriter);
 }
 

@@ -74,7 +74,7 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     auto table = Table::adopt(directory.take(), data.take());
     EXPECT_TRUE(table.ok()) << table.status().text();
     if (!table.ok()) return nullptr;
-    table.value()->own_lane(0, &owner_, 0);
+    table.value()->own_lane(0, &owner_);
     (void)table.value()->rest_of(1);
     table.value()->finish_adoption();
     return table.take();
@@ -135,7 +135,7 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     int status = in_child([&] {
       std::unique_ptr<Table> table = create();
       if (table->open_lane(1) != 0) _exit(2);
-      table->own_lane(0, &owner_, 0);
+      table->own_lane(0, &owner_);
       crash_points_arm(at);
       go_on(table.get());
       crash_points_arm(0);

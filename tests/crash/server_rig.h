@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <new>
@@ -63,6 +64,7 @@ struct RigMemory {
   std::atomic<uint32_t> ready{0};
   std::atomic<uint32_t> died{0};
   std::atomic<bool> stop{false};
+  std::atomic<uint32_t> killed{0};  // servers before this one die as soon as they serve, between two records
   std::atomic<uint64_t> instance{0};
   Visits made[kGenerations];   // by the servers that lived: until they could serve
   Visits all[kGenerations];
@@ -85,6 +87,9 @@ class ServerRig {
 
   RigMemory& memory() { return *memory_; }
   std::string endpoint() const { return "unix:" + path_; }
+
+  // What becomes of the memory between the first server's death and the next one; set it before start.
+  std::function<void()> spoil;
 
   void start() {
     fflush(nullptr);
@@ -118,6 +123,7 @@ class ServerRig {
       waitpid(pid, &status, 0);
       bool crashed = WIFEXITED(status) && WEXITSTATUS(status) == kCrashStatus;
       if (crashed) ++memory_->died;
+      if (crashed && generation == 0 && spoil) spoil();
       if (!crashed) _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100);
     }
   }
@@ -143,6 +149,7 @@ class ServerRig {
     memory_->instance = server.value()->instance_id();
     memory_->ready = generation + 1;
     server.value()->run([&] {
+      if (generation < memory_->killed) _exit(kCrashStatus);
       if (memory_->stop) server.value()->stop();
     }, 1'000'000);
     server.value().reset();

@@ -174,11 +174,12 @@ class Script {
   void between() {
     if (rng_.below(2) == 0) add({Do::kUpdate, 3, 0, uint32_t(rng_.below(50)), 0, double(rng_.below(20))});
     if (rng_.below(2) == 0) add({Do::kDelete, 3, 0, uint32_t(rng_.below(50))});
-    if (rng_.below(3) == 0) add({Do::kRetune, 3, 0, 0, 0, double(1 + rng_.below(3))});
+    if (rng_.below(3) == 0) add({Do::kRetune, 3, 0, retunes_++, 0, double(1 + rng_.below(3))});
   }
 
   Setup setup_;
   Rng rng_;
+  uint32_t retunes_ = 0;
   std::map<uint32_t, Stream> streams_;
 };
 
@@ -313,9 +314,14 @@ class Scenario {
   }
 
   void expect_sound(const Table& table) {
-    Findings findings = check_directory(table.directory().data(), table.directory().size(), table.data().size(),
+    Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().size(),
                                         CheckForm::kAdoption);
     EXPECT_TRUE(findings.texts.empty()) << findings.texts.front();
+    // A retune that was cut off leaves one of the two ranges, or no lower bound.
+    const layout::LimiterRecord& limiter = table.header().limiter;
+    bool whole = limiter.min_diff == -DBL_MAX;
+    for (const double(&bounds)[2] : kBounds) whole |= limiter.min_diff == bounds[0] && limiter.max_diff == bounds[1];
+    EXPECT_TRUE(whole) << limiter.min_diff << " to " << limiter.max_diff;
   }
 
   void compare(const Picture& is, const Picture& should) {
@@ -381,6 +387,8 @@ const Setup kSetups[] = {
     {.name = "steps, mixture, fifo", .sampler = GEAR_SELECT_MIXTURE, .block_steps = 2, .new_priority = 1},
     {.name = "sequences, prioritized, fifo", .policy = GEAR_ITEMS_SEQUENCE, .sampler = GEAR_SELECT_PRIORITIZED,
      .block_steps = 2},
+    // A sum tree with nodes above its leaves.
+    {.name = "steps, prioritized, many", .sampler = GEAR_SELECT_PRIORITIZED, .capacity = 20, .episodes = 3},
     {.name = "sequences, fifo, uniform", .policy = GEAR_ITEMS_SEQUENCE, .sampler = GEAR_SELECT_FIFO,
      .remover = GEAR_SELECT_UNIFORM, .cells = true},
     {.name = "explicit, lifo, fifo", .policy = GEAR_ITEMS_EXPLICIT, .sampler = GEAR_SELECT_LIFO, .versions = true},

@@ -41,6 +41,10 @@ struct Operation {
   uint32_t flags = 0;
 };
 
+// Least and largest difference that the rate limiter gets in turn: ranges without a number in common, so that who stored one
+// bound of the second with one of the first would leave none at all.
+inline constexpr double kBounds[2][2] = {{0, 1e6}, {2e6, 3e6}};
+
 struct Owner final : LaneOwner {
   bool leaving() const override { return false; }
   void lose_lane(uint32_t) override {}
@@ -80,7 +84,7 @@ class Driver {
     for (uint32_t lane = 0; lane < table_->header().lanes_max; ++lane) {
       const LaneRecord& record = table_->lane_record(lane);
       if (record.state == 0 || (record.state & layout::kLaneLeaving) != 0) continue;
-      table_->own_lane(lane, &owner_, record.owner_index);
+      table_->own_lane(lane, &owner_);
     }
     for (uint32_t channel = 1; channel < rest_.size(); ++channel) rest_[channel] = table_->rest_of(channel);
   }
@@ -175,7 +179,7 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
         lane = table_->open_lane(op.channel, op.lane);
         ASSERT_NE(lane, kNone);
       }
-      table_->own_lane(lane, &owner_, op.lane);
+      table_->own_lane(lane, &owner_);
       break;
     case Do::kNeed:
       if (!table_->wants_noted(lane)) {
@@ -229,7 +233,11 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
     case Do::kReset:
       if (table_->header().counters.epoch == op.count) table_->reset();  // else the adopter finished it
       break;
-    case Do::kRetune: table_->retune({op.value, 1, -DBL_MAX, DBL_MAX}); break;
+    case Do::kRetune: {
+      const double* bounds = kBounds[op.count % 2];
+      table_->retune({op.value, 1, bounds[0], bounds[1]});
+      break;
+    }
     case Do::kCloseLane:
       // Its writer closed: what the one that died did not come to let go goes with it.
       if (lane != kNone) table_->close_lane(lane);
@@ -268,12 +276,14 @@ inline Picture picture_of(Table& table) {
                      {"lanes_open", c.lanes_open}, {"epoch", c.epoch}, {"bytes", c.bytes}, {"rejected", c.items_rejected},
                      {"priority_max", uint64_t(c.priority_max * 1024)}};
   picture.numbers["state"] = header.state;
+  auto bound = [](double diff) { return std::fabs(diff) < 1e9 ? static_cast<uint64_t>(diff) : ~uint64_t{0}; };
+  picture.numbers["least difference"] = bound(header.limiter.min_diff);
+  picture.numbers["largest difference"] = bound(header.limiter.max_diff);
   for (uint32_t lane = 0; lane < header.lanes_max; ++lane) {
     const LaneRecord& record = table.lane_record(lane);
     if (record.state == 0) continue;
     std::string name = "lane " + std::to_string(record.channel) + "." + std::to_string(record.owner_index) + " ";
     picture.numbers[name + "rows"] = table.lane_rows(lane);
-    picture.numbers[name + "rows in record"] = record.next_row;
     picture.numbers[name + "episode"] = record.episode_row;
     picture.numbers[name + "unfilled"] = table.unfilled_blocks(lane);
     picture.numbers[name + "wanted"] = table.blocks_wanted(lane) + 100 * table.episodes_wanted(lane);

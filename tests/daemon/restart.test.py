@@ -423,8 +423,8 @@ def ending(place):
     name = instance_of(server)
     kill(server)
     path = segment(name, "instance")
-    # InstanceSegment::ending: behind fences_for_clients, in the third pair of lines.
-    patch(path, 2 * 128 + 12, struct.pack("<I", 1))
+    # InstanceSegment::pid: behind conductor_state, in the second pair of lines.
+    patch(path, 128 + 4, struct.pack("<I", 0))
     server = place.serve(socket=server.socket)
     assert_equal(server.json("table", "ls"), {"tables": []})
 

@@ -110,7 +110,7 @@ struct Work {
     table.begin_record(kChannel, ++position);
     switch (what % 16) {
       case 0: case 1: case 2: case 3: append(lane, what / 32 + 1); break;
-      case 4: table.end_episode(lane, what / 32 % 2 + 1); break;
+      case 4: table.end_episode(lane, what / 32 % 2 + 1, table.lane_rows(lane)); break;
       case 5: table.give_episode_cells(lane); break;
       case 6: table.make_item(lane, what / 32 + 1, input.real()); break;
       case 7: case 8: draw(); break;
@@ -130,7 +130,7 @@ struct Work {
 void* guard() { return mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 
 void must_hold(const Table& table, const char* when) {
-  Findings findings = check_directory(table.directory().data(), table.directory().size(), table.data().size(),
+  Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().size(),
                                       CheckForm::kAdoption);
   if (findings.texts.empty()) return;
   fprintf(stderr, "%s: %s\n", when, findings.texts.front().c_str());
@@ -191,7 +191,6 @@ Segment left_group(Input& input, const Table& table) {
   if (!made.ok()) abort();
   auto* group = static_cast<layout::GroupHeader*>(made.value().data());
   strcpy(group->name, "g");
-  group->table_id = header.table_id;
   group->item_slots = slots;
   group->insertions = slots;
   group->cursor = input.byte() % 8;
@@ -213,7 +212,7 @@ void go_on(Input& input, std::unique_ptr<Table> table, const Work& before) {
   Owner owner;
   for (uint32_t lane = 0; lane < std::min(kLanes, table->header().lanes_max); ++lane) {
     const layout::LaneRecord& record = table->lane_record(lane);
-    if (record.state != 0 && record.channel == kChannel) table->own_lane(lane, &owner, lane);
+    if (record.state != 0 && record.channel == kChannel) table->own_lane(lane, &owner);
   }
   LaneRest rest = table->rest_of(kChannel);
   Work work(*table);

@@ -93,8 +93,8 @@ Snapshot make(layout::TableCreateRequest request, std::vector<layout::ColumnSpec
     uint32_t done = 0;
     table.commit(lane, 1, &done);
     // One with a final observation, one without; the last episode is open.
-    if (step == 6) table.end_episode(lane, GEAR_TERMINATED);
-    if (step == 13) table.end_episode(lane, GEAR_TRUNCATED | layout::kEndHasFinal);
+    if (step == 6) table.end_episode(lane, GEAR_TERMINATED, table.lane_rows(lane));
+    if (step == 13) table.end_episode(lane, GEAR_TRUNCATED | layout::kEndHasFinal, table.lane_rows(lane) + 1);
   }
   Snapshot snapshot;
   const auto* directory = static_cast<const char*>(table.directory().data());

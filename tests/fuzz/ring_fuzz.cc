@@ -229,7 +229,7 @@ struct World {
     Client& sampler = clients[1];
     uint64_t number = (form & 8) != 0 ? sampler.taken + form % 8 : sampler.released;
     auto group = table->find_group("g");
-    table->intend(ops[form / 16 % 4], sampler.port->id(), number, &drawn, group.get());
+    table->intend(ops[form / 16 % 4], sampler.port->id(), number, drawn, group.get());
   }
 
   // The server dies between two records, and the next one adopts all. The table was written by servers alone: it is whole.

@@ -96,7 +96,7 @@ TEST(TableAdopt, KeepsTheRowsOfADrawThatIsOut) {
   ASSERT_TRUE(next.ok()) << next.status().text();
   Table& adopted = *next.value();
   Owner owner;
-  adopted.own_lane(lane, &owner, 0);
+  adopted.own_lane(lane, &owner);
   adopted.rest_of(1);
   ASSERT_TRUE(adopted.adopt_draw(drawn, true));
   adopted.finish_adoption();
@@ -182,14 +182,14 @@ TEST(TableAdopt, GoesOnNumberingEpisodeSlotsWhereTheLaneHasNone) {
   EXPECT_EQ(episodes[slot].number, 0u);
   append(*table, lane, 2);
   ASSERT_EQ(table->give_episode_cells(lane), Admit::kDone);
-  ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED), Admit::kDone);
+  ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED, table->lane_rows(lane)), Admit::kDone);
   ASSERT_TRUE(table->episodes_out(lane).empty());
   for (uint32_t number = 1; number < 3; ++number) {
     auto next = pass_on(std::move(table));
     ASSERT_TRUE(next.ok()) << next.status().text();
     table = next.take();
     Owner owner;
-    table->own_lane(lane, &owner, 0);
+    table->own_lane(lane, &owner);
     table->rest_of(1);
     table->finish_adoption();
     episodes = layout::at_offset<layout::EpisodeRecord>(table->directory().data(), table->header().episodes_offset);
@@ -316,6 +316,14 @@ const Damage kDamages[] = {
     {"open episode of", [](Table& t) {
        header_of(t)->episode_steps_max = 2;
      }},
+    {"that of lane 0 too", [](Table& t) {
+       lanes_of(t)[1] = lanes_of(t)[0];
+       for (uint32_t lane : {0, 1}) lanes_of(t)[lane].state = layout::kLaneOpen | layout::kLaneNamed;
+     }},
+    {"cell_bytes", [](Table& t) {
+       layout::at_offset<layout::ColumnRecord>(t.directory().data(), header_of(t)->columns_offset)->element_bytes = 3;
+     }},
+    {"slot_bits", [](Table& t) { header_of(t)->slot_bits = 1; }},
     {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
     {"remover of kind", [](Table& t) { header_of(t)->indexes[header_of(t)->remover_index].selector = GEAR_SELECT_MIXTURE; }},
     {"of the largest", [](Table& t) { header_of(t)->largest_index = 0; }},
@@ -365,7 +373,7 @@ TEST(TableAdopt, FindsNothingWrongOnlineWhileTheConductorWorks) {
   std::string found;
   std::thread checker([&] {
     while (!over) {
-      Findings findings = check_directory(table->directory().data(), table->directory().size(), table->data().size(),
+      Findings findings = find_contradictions(table->directory().data(), table->directory().size(), table->data().size(),
                                           CheckForm::kOnline);
       if (!findings.texts.empty()) found = findings.texts.front();
       ++checks;

@@ -173,7 +173,8 @@ class Pair {
     double priority = set_priority();
     uint32_t makes = model_.end_makes();
     bool blocked = makes > 0 && model_.blocked();
-    ASSERT_EQ(table_->end_episode(lane_, GEAR_TERMINATED), blocked ? Admit::kBlocked : Admit::kDone);
+    Admit admit = table_->end_episode(lane_, GEAR_TERMINATED, table_->lane_rows(lane_));
+    ASSERT_EQ(admit, blocked ? Admit::kBlocked : Admit::kDone);
     if (blocked) return;
     ++model_.episodes;
     if (makes > 0) item_came(makes, priority);

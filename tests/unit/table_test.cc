@@ -237,7 +237,7 @@ TEST(Table, ReturnsEpisodeSlotsWhenTheirItemsAreGone) {
     ASSERT_TRUE(table->grant_episode(lane, &slot)) << episode;
     ASSERT_EQ(append(table.get(), lane, 2), 2u);
     ASSERT_EQ(table->give_episode_cells(lane), Admit::kDone);
-    ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED), Admit::kDone);
+    ASSERT_EQ(table->end_episode(lane, GEAR_TERMINATED, table->lane_rows(lane)), Admit::kDone);
   }
   EXPECT_EQ(table->header().counters.episodes, 200u);
 }

@@ -1,0 +1,78 @@
+// ctest: labels=unit
+//
+// An adoption that gets no memory for what it keeps of its own says so, at whatever allocation it is.
+
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <cstdlib>
+#include <new>
+
+#include "table/table.h"
+
+namespace {
+int64_t allocations_left = -1;  // below 0: any number
+}  // namespace
+
+void* operator new(size_t bytes) {
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  void* memory = malloc(bytes > 0 ? bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+
+namespace gear {
+namespace {
+
+std::unique_ptr<Table> make_table() {
+  layout::TableCreateRequest request{};
+  snprintf(request.name, sizeof request.name, "t");
+  request.capacity_items = 16;
+  request.column_count = 1;
+  request.lanes_max = 2;
+  request.block_steps = 4;
+  request.numa_node = -1;
+  request.sampler = GEAR_SELECT_PRIORITIZED;
+  request.remover = GEAR_SELECT_FIFO;
+  request.priority_alpha = 0.6;
+  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
+  layout::ColumnSpec column{};
+  snprintf(column.name, sizeof column.name, "x");
+  column.dtype = GEAR_U64;
+  Result<Geometry> geometry = plan_geometry(request, &column);
+  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
+  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
+  EXPECT_TRUE(table.ok()) << table.status().text();
+  return table.take();
+}
+
+TEST(TableAdoptMemory, SaysThatThereIsNoneAtWhateverAllocationItIs) {
+  int failed = 0;
+  for (;; ++failed) {
+    auto table = make_table();
+    uint32_t lane = table->open_lane(1);
+    layout::GrantRecord grant{};
+    ASSERT_TRUE(table->grant_block(lane, &grant));
+    uint32_t done = 0;
+    ASSERT_EQ(table->commit(lane, 3, &done), Admit::kDone);
+    Segment directory, data;
+    table->take_segments(&directory, &data);
+    allocations_left = failed;
+    auto adopted = Table::adopt(std::move(directory), std::move(data));
+    bool refused = allocations_left < 0 && !adopted.ok();
+    allocations_left = -1;
+    if (adopted.ok()) {
+      EXPECT_EQ(adopted.value()->items(), 3u);
+      break;
+    }
+    ASSERT_TRUE(refused);
+    ASSERT_EQ(adopted.status().code(), GEAR_ENOMEM) << adopted.status().text();
+    ASSERT_NE(adopted.status().text().find("no memory"), std::string::npos);
+  }
+  EXPECT_GT(failed, 10);
+}
+
+}  // namespace
+}  // namespace gear
