@@ -122,7 +122,7 @@ void Table::repair_counters() {
     }
   }
   note(counters.bytes, bytes);
-  if (op != IntentOp::kReset) {
+  if (op != IntentOp::kReset || intent.number != counters.epoch) {
     note(counters.priority_max, largest);
     auto lag = static_cast<int64_t>(items - (counters.inserts - counters.deletes));
     if (lag > 0) note(counters.inserts, counters.inserts + 1);

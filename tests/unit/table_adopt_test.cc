@@ -279,6 +279,11 @@ const Damage kDamages[] = {
      }},
     {"is free", [](Table& t) { ++blocks_of(t)[items_of(t)[some_item(t)].block].generation; }},
     {"items are there", [](Table& t) { header_of(t)->counters.inserts += 2; }},
+    {"items are there", [](Table& t) {
+       header_of(t)->intent.op = static_cast<uint32_t>(layout::IntentOp::kReset);
+       header_of(t)->intent.number = header_of(t)->counters.epoch + 1;
+       header_of(t)->counters.inserts += 2;
+     }},
     {"largest priority", [](Table& t) { header_of(t)->counters.priority_max = -1; }},
     {"intent", [](Table& t) { header_of(t)->intent.op = 99; }},
     {"intent", [](Table& t) {
