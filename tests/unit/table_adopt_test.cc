@@ -322,6 +322,11 @@ const Damage kDamages[] = {
        header_of(t)->episode_steps_max = 2;
      }},
     {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
+    {"has none", [](Table& t) {
+       header_of(t)->indexes[0].selector = GEAR_SELECT_MIXTURE;
+       header_of(t)->indexes[0].bytes = 0;
+       header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095;
+     }},
     {"remover of kind", [](Table& t) { header_of(t)->indexes[header_of(t)->remover_index].selector = GEAR_SELECT_MIXTURE; }},
     {"of the largest", [](Table& t) { header_of(t)->largest_index = 0; }},
     {"named selector", [](Table& t) {
