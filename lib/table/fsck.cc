@@ -239,8 +239,8 @@ bool Checker::index_is_sound(uint32_t i) {
   if (!rule(selector_known(record.selector), "index %u: selector %u", i, record.selector)) return false;
   uint64_t bytes = selector_index_bytes(record.selector, header_->item_slots);
   if (bytes == 0) {
-    return rule(record.bytes == 0 && record.offset <= directory_bytes_, "index %u: %llu bytes at %llu, selector %u has none", i,
-                Value{record.bytes}, Value{record.offset}, record.selector);
+    return rule(record.offset <= directory_bytes_, "index %u: at %llu, a directory of %llu bytes", i, Value{record.offset},
+                Value{directory_bytes_});
   }
   if (!rule(record.bytes >= bytes, "index %u: %llu bytes, selector %u needs %llu", i, Value{record.bytes}, record.selector,
             Value{bytes})) {

@@ -298,6 +298,13 @@ const Damage kDamages[] = {
        header_of(t)->intent.op = 2;
        header_of(t)->intent.row = 1000;
      }},
+    {"intent 2", [](Table& t) {
+       header_of(t)->intent.op = 2;
+       header_of(t)->intent.row = lanes_of(t)->episode_row + 30;
+       header_of(t)->intent.first_row = lanes_of(t)->episode_row;
+       header_of(t)->intent.slot = layout::kNone;
+       header_of(t)->intent.number = layout::kIntentMakesItem;
+     }},
     {"drawn 2 times", [](Table& t) {
        header_of(t)->max_times_sampled = 1;
        items_of(t)[some_item(t)].times_sampled = 2;
@@ -322,9 +329,8 @@ const Damage kDamages[] = {
        header_of(t)->episode_steps_max = 2;
      }},
     {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
-    {"has none", [](Table& t) {
+    {"index 0: at", [](Table& t) {
        header_of(t)->indexes[0].selector = GEAR_SELECT_MIXTURE;
-       header_of(t)->indexes[0].bytes = 0;
        header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095;
      }},
     {"remover of kind", [](Table& t) { header_of(t)->indexes[header_of(t)->remover_index].selector = GEAR_SELECT_MIXTURE; }},
