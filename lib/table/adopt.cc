@@ -66,7 +66,7 @@ Status Table::check_intent() const {
     sound = sound && (appended || to_append) && intent.first_row + uint64_t{final} <= intent.row &&
             steps <= layout::episode_limit(*header_) && (lane.episode_row == intent.first_row || ended);
     bool fits = steps >= 1 && steps <= header_->item_steps_max;
-    sound = sound && (!makes || !owed || intent.slot == kNone || fits);
+    sound = sound && (!makes || !owed || fits);
   }
   if (sound) return {};
   return error(GEAR_ECORRUPT, "intent %u: lane %u from row %llu to %llu; it has rows up to %llu, its episode is from %llu on",
@@ -124,7 +124,7 @@ void Table::repair_counters() {
     }
   }
   note(counters.bytes, bytes);
-  if (op != IntentOp::kReset) {
+  if (op != IntentOp::kReset || intent.number != counters.epoch) {
     note(counters.priority_max, largest);
     auto lag = static_cast<int64_t>(items - (counters.inserts - counters.deletes));
     if (lag > 0) note(counters.inserts, counters.inserts + 1);

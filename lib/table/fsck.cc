@@ -242,7 +242,10 @@ bool Checker::index_is_sound(uint32_t i) {
   const IndexRecord& record = header_->indexes[i];
   if (!rule(selector_known(record.selector), "index %u: selector %u", i, record.selector)) return false;
   uint64_t bytes = selector_index_bytes(record.selector, header_->item_slots);
-  if (bytes == 0) return true;
+  if (bytes == 0) {
+    return rule(record.offset <= directory_bytes_, "index %u: at %llu, a directory of %llu bytes", i, Value{record.offset},
+                Value{directory_bytes_});
+  }
   if (!rule(record.bytes >= bytes, "index %u: %llu bytes, selector %u needs %llu", i, Value{record.bytes}, record.selector,
             Value{bytes})) {
     return false;
@@ -452,7 +455,8 @@ void Checker::check_counters(uint64_t live) {
     rule(items <= header_->item_slots, "%llu items in %u slots", Value{items}, header_->item_slots);
     return;
   }
-  bool resetting = header_->intent.op == static_cast<uint32_t>(layout::IntentOp::kReset);
+  // A reset puts the counters to 0 one by one, and its epoch is counted last.
+  bool resetting = header_->intent.op == static_cast<uint32_t>(layout::IntentOp::kReset) && header_->intent.number == c.epoch;
   auto lag = static_cast<int64_t>(live - (c.inserts - c.deletes));
   rule(resetting || (lag >= -1 && lag <= 1), "%llu items are there, of %llu inserted and %llu deleted", Value{live},
        Value{c.inserts}, Value{c.deletes});

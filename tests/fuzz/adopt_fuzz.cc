@@ -155,6 +155,33 @@ uint64_t array_begin(const layout::TableHeader& h, uint8_t which) {
   return begins[which % std::size(begins)];
 }
 
+// What a server writes down of the lane as it is, so that there is something to finish.
+void fit_intent(uint8_t form, layout::TableHeader* header) {
+  using layout::IntentOp;
+  layout::IntentRecord& intent = header->intent;
+  const auto& lane = layout::at_offset<layout::LaneRecord>(header, header->lanes_offset)[intent.lane % header->lanes_max];
+  const auto* blocks = layout::at_offset<layout::BlockRecord>(header, header->blocks_offset);
+  const auto* items = layout::at_offset<layout::ItemRecord>(header, header->items_offset);
+  const auto* episodes = layout::at_offset<layout::EpisodeRecord>(header, header->episodes_offset);
+  auto op = static_cast<IntentOp>(intent.op);
+  uint64_t rows = lane.tail_block == layout::kNone ? 0 : blocks[lane.tail_block].start_row + blocks[lane.tail_block].rows;
+  intent.number = form % 16 | uint64_t{lane.open_episode} << 32;
+  bool final = op == IntentOp::kEnd && (intent.number & layout::kIntentFinal) != 0;
+  intent.row = op == IntentOp::kEnd ? rows + (final && (form & 16) != 0) : rows - (form & 16) / 16;
+  intent.first_row = op == IntentOp::kEnd ? lane.episode_row : rows - std::min<uint64_t>(rows, form % 4);
+  if (op == IntentOp::kCells) {
+    intent.slot = lane.open_episode;
+    for (uint32_t slot = 0; slot < header->episode_slots; ++slot) {
+      if (episodes[slot].given != 0) intent.slot = slot;
+    }
+    return;
+  }
+  for (uint32_t slot = 0; slot < header->item_slots && (form & 32) != 0; ++slot) {
+    if (items[slot].generation % 2 == 0) intent.slot = slot;
+  }
+  if (intent.slot < header->item_slots) intent.slot_generation = items[intent.slot].generation;
+}
+
 // An intent whose every word is possible, so that those that contradict the rest are met too.
 void intend(Input& input, layout::TableHeader* header) {
   layout::IntentRecord& intent = header->intent;
@@ -167,6 +194,7 @@ void intend(Input& input, layout::TableHeader* header) {
   intent.first_row = input.number();
   intent.number = input.number() | uint64_t{input.byte()} << 32;
   intent.evicting = input.byte() % 2;
+  if (uint8_t form = input.byte(); form >= 0x40) fit_intent(form, header);
 }
 
 void damage(Input& input, layout::TableHeader* header) {

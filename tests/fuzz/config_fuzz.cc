@@ -1,4 +1,7 @@
 // geard's configuration, and the short forms of columns, selectors, items and limiters that it shares with gearctl.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -12,15 +15,25 @@ void must(bool holds) {
   if (!holds) abort();
 }
 
+// As geard reads it.
+void read_as_file(const std::string& text, size_t faults) {
+  using namespace gear::daemon;
+  static const int file = memfd_create("fuzz", 0);
+  must(ftruncate(file, 0) == 0 && pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
+  Config config;
+  must(read_config("/proc/self/fd/" + std::to_string(file), &config).size() == faults);
+  must(read_config("/proc/self/fd/none", &config).size() == 1);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace gear::daemon;
   std::string text(reinterpret_cast<const char*>(data), size);
   Config config;
-  for (const ConfigFault& fault : read_config_text(text, &config)) {
-    must(!format_fault("geard.toml", fault).empty());
-  }
+  const std::vector<ConfigFault> faults = read_config_text(text, &config);
+  for (const ConfigFault& fault : faults) must(!format_fault("geard.toml", fault).empty());
+  read_as_file(text, faults.size());
   for (const DeclaredTable& table : config.tables) must(table.bytes > 0);
 
   // Each line is one of the short forms, too.
@@ -43,6 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (items.ok()) {
       must(!format_items(items.value().item_policy, items.value().item_length, items.value().item_period).empty());
     }
+    auto mode = parse_mode(line);
+    must(!mode.ok() ? !mode.fault_text().empty() : parse_mode(format_mode(mode.value())).value() == mode.value());
     auto count = parse_count(line);
     must(!count.ok() ? !count.fault_text().empty() : !format_bytes(count.value()).empty());
     auto real = parse_real(line);

@@ -1,5 +1,7 @@
 // The conductor's end of channels whose client pushes any record, sound ones among them, and scribbles over positions and records.
 // No invariant of the conductor breaks, and nothing outside the channel is touched. Servers die, and others go on.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <iterator>
@@ -12,6 +14,7 @@
 #include "server/adoption.h"
 #include "server/conductor.h"
 #include "server/items_port.h"
+#include "server/leases.h"
 #include "server/ledger.h"
 #include "server/sampler_port.h"
 #include "server/writer_port.h"
@@ -34,6 +37,7 @@ struct Client {
   CompletionConsumer completions;
   uint32_t lanes = 1;
   bool direct = false;
+  bool grouped = false;
   uint64_t granted[3] = {};  // rows
   uint64_t episode[3] = {};  // steps of the open one
   uint64_t rows[3] = {};
@@ -205,6 +209,7 @@ struct World {
     if (sampler != nullptr) {
       described.sampler = *sampler;
       client.direct = sampler->direct != 0;
+      client.grouped = sampler->group[0] != '\0';
     }
     layout::ChannelRecord* record = ledger.add(described);
     auto mapping = map_segment("fuzz", client.port->segment().writable_fd(), layout::SegmentKind::kChannel, true);
@@ -219,6 +224,7 @@ struct World {
   void intend(Input& input, std::vector<Client>& clients) {
     uint8_t form = input.byte();
     if (form < 0x40 || clients.size() < 2) return;
+    if (form % 8 == 7) return revoke_in_part(form, clients[1]);
     const layout::IntentOp ops[] = {layout::IntentOp::kDraw, layout::IntentOp::kTake, layout::IntentOp::kReturn,
                                     layout::IntentOp::kRelease};
     const layout::TableHeader& header = table->header();
@@ -230,6 +236,32 @@ struct World {
     uint64_t number = (form & 8) != 0 ? sampler.taken + form % 8 : sampler.released;
     auto group = table->find_group("g");
     table->intend(ops[form / 16 % 4], sampler.port->id(), number, drawn, group.get());
+  }
+
+  // Or while it takes draws back that nobody took, newest first.
+  void revoke_in_part(uint8_t form, const Client& sampler) {
+    SegmentName name{geteuid(), kInstance, layout::SegmentKind::kLeases, sampler.port->id()};
+    int file = shm_open(("/" + name.text()).c_str(), O_RDWR, 0);
+    if (sampler.direct || file < 0) return void(close(file));
+    auto mapped = map_segment("fuzz", file, layout::SegmentKind::kLeases, true);
+    close(file);
+    if (!mapped.ok()) abort();
+    auto* header = static_cast<layout::LeasesHeader*>(mapped.value().data());
+    auto* leases = reinterpret_cast<layout::LeaseRecord*>(header + 1);
+    uint64_t begin = header->resolved;
+    uint64_t end = header->posted - std::min<uint64_t>(form / 8 % 2, header->posted - begin);
+    header->revoked = std::max(header->revoked, end);
+    auto group = table->find_group("g");
+    for (uint64_t number = end; number > begin && number > end - std::min<uint64_t>(end, form / 16 % 4); --number) {
+      layout::LeaseRecord& lease = leases[(number - 1) % header->lease_slots];
+      if (Leases::state(lease) != layout::LeaseRecordState::kPosted) continue;
+      Drawn drawn = Leases::drawn(lease);
+      Leases::set_state(lease, layout::LeaseRecordState::kNone);
+      if (sampler.grouped && group) table->give_back_for(*group, drawn);
+      if (sampler.grouped) continue;
+      table->give_back(drawn);
+      table->unpin(drawn.pin);
+    }
   }
 
   // The server dies between two records, and the next one adopts all. The table was written by servers alone: it is whole.
@@ -285,6 +317,9 @@ void act(Input& input, std::vector<Client>& clients, World& world) {
         world.table->raise_version(form / 8);
       } else if (form % 8 == 3) {
         if (!world.start_again(input, clients)) clients.clear();
+      } else if (form % 8 == 4) {
+        auto group = world.table->find_group("g");
+        if (group) world.table->drop_group(*group);
       } else if (form == 0xff) {
         world.table->reset();
       }

@@ -24,6 +24,7 @@ for name in "${targets[@]}"; do
   kept=$build/fuzz/$name
   mkdir -p "$kept/corpus"
   status=0
+  rm -f "$kept/fuzz.profraw"
   LLVM_PROFILE_FILE=$kept/fuzz.profraw "$program" "$kept/corpus" "$here/corpus/$name" \
     -max_total_time="$seconds" -max_len=1000 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$kept/" >"$kept/log" 2>&1 || status=$?
@@ -35,7 +36,8 @@ for name in "${targets[@]}"; do
     failed=1
   fi
   objects+=(-object "$program")
-  profiles+=("$kept/fuzz.profraw")
+  # One that found something ended without a profile.
+  if [ -e "$kept/fuzz.profraw" ]; then profiles+=("$kept/fuzz.profraw"); fi
 done
 
 "$profdata" merge -sparse "${profiles[@]}" -o "$build/fuzz/all.profdata"

@@ -1,6 +1,7 @@
 // Requests for tables that are made in no time, and the shortest way to a conductor with one.
 #pragma once
 
+#include <cfloat>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,7 @@ inline layout::TableCreateRequest small_request(const char* name) {
   request.episode_steps_max = 8;
   request.sampler = GEAR_SELECT_UNIFORM;
   request.remover = GEAR_SELECT_FIFO;
-  request.limiter = {1, 1, -1e300, 1e300};
+  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
   request.lanes_max = 3;
   request.block_steps = 4;
   request.memory = GEAR_MEMORY_MEMFD;
@@ -50,7 +51,8 @@ inline layout::SelectorSpec small_selector(const char* name, uint32_t selector) 
   return spec;
 }
 
-// One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a per-episode column.
+// One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a per-episode column,
+// and those from 0xc0 on more items than a node of a tree has children.
 inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
                                          const layout::SelectorSpec* selectors = nullptr, uint64_t instance_id = 1);
 // `instance_id`: of named segments; 0: memfds.
@@ -59,6 +61,7 @@ inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id =
   if (instance_id != 0) request.memory = GEAR_MEMORY_POSIX;
   layout::ColumnSpec columns[] = {small_column(), small_column("goal", GEAR_COLUMN_PER_EPISODE)};
   if (kind % 2 == 1) request.column_count = 2;
+  if (kind >= 0xc0) request.capacity_items = 70;
   layout::SelectorSpec selectors[4] = {};
   switch (kind / 2 % 5) {
     case 0: break;
@@ -74,6 +77,8 @@ inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id =
       request.max_times_sampled = 2;
       request.sampler = GEAR_SELECT_PRIORITIZED;
       request.priority_alpha = 1;
+      request.table_weights = kind >= 0x80;
+      request.new_priority = kind >= 0x80 ? GEAR_NEW_PRIORITY_TABLE_MAX : GEAR_NEW_PRIORITY_LIFETIME_MAX;
       break;
     case 3:
       request.item_policy = GEAR_ITEMS_EPISODE;

@@ -279,6 +279,11 @@ const Damage kDamages[] = {
      }},
     {"is free", [](Table& t) { ++blocks_of(t)[items_of(t)[some_item(t)].block].generation; }},
     {"items are there", [](Table& t) { header_of(t)->counters.inserts += 2; }},
+    {"items are there", [](Table& t) {
+       header_of(t)->intent.op = static_cast<uint32_t>(layout::IntentOp::kReset);
+       header_of(t)->intent.number = header_of(t)->counters.epoch + 1;
+       header_of(t)->counters.inserts += 2;
+     }},
     {"largest priority", [](Table& t) { header_of(t)->counters.priority_max = -1; }},
     {"intent", [](Table& t) { header_of(t)->intent.op = 99; }},
     {"intent", [](Table& t) {
@@ -292,6 +297,13 @@ const Damage kDamages[] = {
     {"intent 2", [](Table& t) {
        header_of(t)->intent.op = 2;
        header_of(t)->intent.row = 1000;
+     }},
+    {"intent 2", [](Table& t) {
+       header_of(t)->intent.op = 2;
+       header_of(t)->intent.row = lanes_of(t)->episode_row + 30;
+       header_of(t)->intent.first_row = lanes_of(t)->episode_row;
+       header_of(t)->intent.slot = layout::kNone;
+       header_of(t)->intent.number = layout::kIntentMakesItem;
      }},
     {"drawn 2 times", [](Table& t) {
        header_of(t)->max_times_sampled = 1;
@@ -325,6 +337,10 @@ const Damage kDamages[] = {
      }},
     {"slot_bits", [](Table& t) { header_of(t)->slot_bits = 1; }},
     {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
+    {"index 0: at", [](Table& t) {
+       header_of(t)->indexes[0].selector = GEAR_SELECT_MIXTURE;
+       header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095;
+     }},
     {"remover of kind", [](Table& t) { header_of(t)->indexes[header_of(t)->remover_index].selector = GEAR_SELECT_MIXTURE; }},
     {"of the largest", [](Table& t) { header_of(t)->largest_index = 0; }},
     {"named selector", [](Table& t) {
