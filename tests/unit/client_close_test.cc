@@ -22,6 +22,37 @@ namespace {
 
 constexpr int64_t kPatienceNs = 20'000'000'000;
 
+// A thread that makes a call which waits.
+class Caller {
+ public:
+  // Returns once the thread sleeps in the call.
+  void start(std::function<int()> call) {
+    tid_ = 0;
+    thread_ = std::thread([this, call = std::move(call)] {
+      tid_ = gettid();
+      answer_ = call();
+    });
+    while (tid_ == 0 || state_of(tid_) != 'S') std::this_thread::yield();
+  }
+  int answer() {
+    thread_.join();
+    return answer_;
+  }
+
+ private:
+  static char state_of(int tid) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(tid) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    size_t name_end = text.rfind(')');
+    return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
+  }
+
+  std::thread thread_;
+  std::atomic<int> tid_{0};
+  int answer_ = 1;
+};
+
 class CloseDuringACall : public ::testing::Test {
  protected:
   CloseDuringACall() {
@@ -66,32 +97,12 @@ class CloseDuringACall : public ::testing::Test {
     return status;
   }
 
-  // Runs a call that waits, and returns once its thread sleeps there.
-  void start(std::function<int()> call) {
-    tid_ = 0;
-    caller_ = std::thread([this, call = std::move(call)] {
-      tid_ = gettid();
-      answer_ = call();
-    });
-    while (tid_ == 0 || state_of(tid_) != 'S') std::this_thread::yield();
-  }
-  static char state_of(int tid) {
-    std::ifstream stat("/proc/self/task/" + std::to_string(tid) + "/stat");
-    std::string text;
-    std::getline(stat, text);
-    size_t name_end = text.rfind(')');
-    return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : '?';
-  }
-  int answer() {
-    caller_.join();
-    return answer_;
-  }
+  void start(std::function<int()> call) { caller_.start(std::move(call)); }
+  int answer() { return caller_.answer(); }
 
   gear_client* client_ = nullptr;
   gear_table* table_ = nullptr;
-  std::thread caller_;
-  std::atomic<int> tid_{0};
-  int answer_ = 1;
+  Caller caller_;
 };
 
 TEST_F(CloseDuringACall, EndsASampleOnALeasedSampler) {
@@ -136,14 +147,13 @@ TEST_F(CloseDuringACall, OfTheClientEndsTheCallsOfAll) {
   ASSERT_EQ(gear_sampler_open(make_table("u", 10), nullptr, &sampler), GEAR_OK);
   ASSERT_EQ(gear_writer_open(table_, nullptr, &writer), GEAR_OK);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(append(writer, kPatienceNs), GEAR_OK);
-  std::thread flusher([&] {
-    EXPECT_EQ(gear_writer_flush(writer, kPatienceNs, nullptr), GEAR_ECLOSED);
-    EXPECT_EQ(append(writer, 0), GEAR_EINVAL);
-  });
+  Caller flusher;
+  flusher.start([&] { return gear_writer_flush(writer, kPatienceNs, nullptr); });
   start([&] { return sample(sampler); });
   EXPECT_EQ(gear_close(client_), GEAR_OK) << gear_last_error();
   EXPECT_EQ(answer(), GEAR_ECLOSED);
-  flusher.join();
+  EXPECT_EQ(flusher.answer(), GEAR_ECLOSED);
+  EXPECT_EQ(append(writer, 0), GEAR_EINVAL);
   EXPECT_EQ(gear_close(client_), GEAR_EINVAL);
   gear_table* table = nullptr;
   EXPECT_EQ(gear_table_open(client_, "t", &table), GEAR_EINVAL);
