@@ -285,6 +285,16 @@ typedef enum gear_want {
   GEAR_WANT_REQUIRED = 2 /* else creation fails */
 } gear_want;
 
+/* Whose rows a writer could overwrite, if it would: its program is wrong, or it means ill. per_writer: those in its own part of
+ * the table's memory alone, for no more than that is mapped into it; none: all of the table's. What is stored, and how fast,
+ * is the same. Memory follows the writers that use it; it costs two system calls a block that moves. The directory is larger:
+ * by (writers_max - 1) * (40 bytes and 4 a step) a block; per-episode cells take writers_max times the memory; blocks are whole
+ * pages; and neither huge pages nor lock can be required. */
+typedef enum gear_isolation {
+  GEAR_ISOLATION_NONE = 0,
+  GEAR_ISOLATION_PER_WRITER = 1
+} gear_isolation;
+
 typedef struct gear_table_options {
   uint32_t struct_size;
   uint32_t column_count; /* 1 to GEAR_COLUMNS_MAX, at least one of them per step */
@@ -345,10 +355,13 @@ typedef struct gear_table_options {
                     GEAR_VERSION_DROP. Close, reset, drop and gear_group_drop are the owner's. Root and the
                     server's own user may do everything. Other users reach only a server that lets them in */
   uint32_t reserved_mode;
+  uint32_t payload_isolation; /* gear_isolation */
+  uint32_t writers_max; /* per_writer: writers of it that may be open at one time, 1 to 32; default 8. Each is one
+                           gear_writer, whatever lanes it has. A user's closed writers leave theirs to that user alone */
 } gear_table_options;
 #define GEAR_TABLE_OPTIONS_INIT                                                                  \
   {sizeof(gear_table_options), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0, \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, NULL, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, NULL, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /* priority_alpha 0 means the default; this asks for alpha 0 (every nonzero priority alike). */
 #define GEAR_ALPHA_ZERO (-1.0)
@@ -913,10 +926,12 @@ typedef struct gear_table_info {
   uint32_t owner_gid;
   uint32_t mode; /* permission bits, as of gear_table_options */
   uint32_t reserved_mode;
+  uint32_t payload_isolation; /* gear_isolation */
+  uint32_t writers_max;       /* 0 without it */
 } gear_table_info;
 #define GEAR_TABLE_INFO_INIT                                                                       \
   {sizeof(gear_table_info), 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0,   \
-   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+   0.0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 typedef struct gear_table_stats {
   uint32_t struct_size;

@@ -67,6 +67,11 @@ const NameList& want_names() {
   return list;
 }
 
+const NameList& isolation_names() {
+  static const NameList list = {{"none", GEAR_ISOLATION_NONE}, {"per_writer", GEAR_ISOLATION_PER_WRITER}};
+  return list;
+}
+
 const NameList& table_state_names() {
   static const NameList list = {{"open", 1}, {"closed", 2}, {"dropped", 3}, {"set aside", 4}};
   return list;

@@ -23,6 +23,7 @@ const NameList& new_priority_names();
 const NameList& yes_names();
 const NameList& memory_names();
 const NameList& want_names();
+const NameList& isolation_names();
 const NameList& access_names();  // ConnectAccess
 const NameList& table_state_names();
 

@@ -206,7 +206,13 @@ const std::vector<TableField>& table_fields() {
       {"lease_timeout", ValueKind::kWord, "DURATION",
        "how long a leased batch may be held (default 60s)", set_lease_timeout},
       {"mode", ValueKind::kWord, "MODE",
-       "who may use it, as of a file: 0640 lets the group read (default 0600)", set_mode}};
+       "who may use it, as of a file: 0640 lets the group read (default 0600)", set_mode},
+      {"payload_isolation", ValueKind::kWord, "none|per_writer",
+       "per_writer: a writer can store into its own rows alone (default none)",
+       set_name<&Options::payload_isolation, isolation_names>},
+      {"writers_max", ValueKind::kCount, "N",
+       "per_writer: writers open at one time (default 8, at most 32)",
+       set_count<&Options::writers_max>}};
   return fields;
 }
 

@@ -168,6 +168,8 @@ Json describe_table(const gear_table* table) {
   document["owner_uid"] = info.owner_uid;
   document["owner_gid"] = info.owner_gid;
   document["mode"] = format_mode(info.mode);
+  document["payload_isolation"] = name_of(isolation_names(), info.payload_isolation);
+  document["writers_max"] = info.writers_max;
   document["columns"] = Json::array();
   for (uint32_t i = 0; i < info.column_count; ++i) {
     document["columns"].push_back(describe_column(table, i));

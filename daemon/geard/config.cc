@@ -498,7 +498,7 @@ Status check_table(const TableSpec& spec, uint64_t* bytes) {
   }
   Result<Geometry> geometry = plan_geometry(request, columns.data(), selectors.data());
   if (!geometry.ok()) return geometry.status();
-  *bytes = geometry.value().header.directory_bytes + geometry.value().header.data_bytes;
+  *bytes = geometry.value().header.directory_bytes + layout::data_memory_bytes(geometry.value().header);
   return {};
 }
 

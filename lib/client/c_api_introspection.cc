@@ -37,10 +37,10 @@ gear_table_info describe(const layout::TableHeader& header) {
   info.window_before_max = header.window_before_max;
   info.window_after_max = header.window_after_max;
   info.block_steps = header.block_steps;
-  info.block_count = header.block_count;
+  info.block_count = header.block_budget;
   info.block_bytes = header.block_bytes;
   info.directory_bytes = header.directory_bytes;
-  info.data_bytes = header.data_bytes;
+  info.data_bytes = layout::data_memory_bytes(header);
   info.memory = header.memory;
   info.direct = peek(header.direct_allowed);
   info.capacity_bytes = header.capacity_bytes;
@@ -54,6 +54,8 @@ gear_table_info describe(const layout::TableHeader& header) {
   info.owner_uid = header.owner_uid;
   info.owner_gid = header.owner_gid;
   info.mode = header.mode;
+  info.payload_isolation = header.parts != 0 ? GEAR_ISOLATION_PER_WRITER : GEAR_ISOLATION_NONE;
+  info.writers_max = header.parts;
   return info;
 }
 

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Channel>> Channel::adopt(Session& session, Reply reply,
   }
   std::unique_ptr<Channel> channel(new Channel(session, body.channel_id, mapping.take(), table));
   channel->descriptors_ = std::move(reply.descriptors);
+  channel->part_ = body.part;
   return channel;
 }
 

@@ -58,6 +58,9 @@ class Channel {
   int descriptor(size_t index) const { return descriptors_[index].get(); }
   void drop_descriptors() { descriptors_ = {}; }
 
+  // Of a writer's: its part of the table's data, as layout::ChannelReply.
+  uint32_t part() const { return part_; }
+
   // Publishes the records pushed, and tells the conductor if it would not look by itself soon
   // enough.
   void submit(Urgency urgency) {
@@ -105,6 +108,7 @@ class Channel {
 
   Session& session_;
   uint32_t id_;
+  uint32_t part_ = 0;
   Mapping mapping_;
   layout::ChannelHeader* header_;
   const layout::TableHeader* table_;

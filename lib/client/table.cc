@@ -37,7 +37,7 @@ void forget_in(std::mutex& mutex, std::vector<std::unique_ptr<T>>& list, const T
 
 }  // namespace
 
-Table::Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply)
+Table::Table(Client& client, Mapping directory, DataMap data, const layout::TableReply& reply)
     : Handle(kMagic),
       client_(client),
       directory_(std::move(directory)),
@@ -93,17 +93,37 @@ Result<std::unique_ptr<Table>> Table::attach(Client& client, const char* handle)
   return map(client, "attach table", reply.take());
 }
 
+namespace {
+
+// Nothing is mapped by what the directory says before that was checked.
+Result<DataMap> map_data(const std::string& purpose, const Mapping& directory, const Reply& reply) {
+  const auto& header = *static_cast<const layout::TableHeader*>(directory.data());
+  if (directory.size() >= sizeof header && header.parts != 0) {
+    Status sound = check_directory(&header, directory.size(), header.data_bytes);
+    if (!sound.ok()) return within(purpose, sound);
+    if (reply.descriptor_count != header.parts + 1) {
+      return error(GEAR_EPROTOCOL, "%s: the server sent %u descriptors for a table of %u parts; use builds of one version on both sides",
+                   purpose.c_str(), reply.descriptor_count, header.parts);
+    }
+    return DataMap::of_parts(purpose, header, &reply.descriptors[1]);
+  }
+  Result<Mapping> data = map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
+  if (!data.ok()) return data.status();
+  Status sound = check_directory(&header, directory.size(), data.value().size());
+  if (!sound.ok()) return within(purpose, sound);
+  return DataMap(data.take());
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Table>> Table::map(Client& client, const std::string& purpose, Reply reply) {
   layout::TableReply body;
   GEAR_TRY(read_reply(reply, 2, &body));
   Result<Mapping> directory =
       map_segment(purpose, reply.descriptors[0].get(), SegmentKind::kDirectory, false);
   if (!directory.ok()) return directory.status();
-  Result<Mapping> data =
-      map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
+  Result<DataMap> data = map_data(purpose, directory.value(), reply);
   if (!data.ok()) return data.status();
-  Status sound = check_directory(directory.value().data(), directory.value().size(), data.value().size());
-  if (!sound.ok()) return within(purpose, sound);
   return std::unique_ptr<Table>(new Table(client, directory.take(), data.take(), body));
 }
 

@@ -11,7 +11,7 @@
 #include "client/items.h"
 #include "gather/table_view.h"
 #include "gear.h"
-#include "shm/segment.h"
+#include "shm/data_map.h"
 
 namespace gear::client {
 
@@ -39,7 +39,7 @@ class Table final : public Handle {
   Session& session() const { return client_.session(); }
   const TableView& view() const { return view_; }
   const layout::TableHeader& header() const { return *view_.header; }
-  // As mapped.
+  // As mapped; of data in parts, their range of addresses.
   uint64_t directory_bytes() const { return directory_.size(); }
   uint64_t data_bytes() const { return data_.size(); }
   const char* name() const { return view_.header->name; }
@@ -62,7 +62,7 @@ class Table final : public Handle {
   bool await_all_calls(int64_t deadline_ns);
 
  private:
-  Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply);
+  Table(Client& client, Mapping directory, DataMap data, const layout::TableReply& reply);
   static Result<std::unique_ptr<Table>> map(Client& client, const std::string& purpose,
                                             Reply reply);
   Status check_unused();
@@ -70,7 +70,7 @@ class Table final : public Handle {
 
   Client& client_;
   Mapping directory_;
-  Mapping data_;
+  DataMap data_;
   TableView view_;
   layout::TableReply reply_;
   Items items_;

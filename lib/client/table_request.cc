@@ -131,6 +131,8 @@ void fill_table(const gear_table_options& options, TableCreateRequest* request) 
   request->versions = options.versions;
   request->prompt_groups_max = options.prompt_groups_max;
   request->mode = options.mode;
+  request->payload_isolation = options.payload_isolation;
+  request->writers_max = options.writers_max;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ uint64_t low_mark(uint32_t block_steps, uint32_t blocks_ahead) {
 
 }  // namespace
 
-Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
+Writer::Writer(Table& table, std::unique_ptr<Channel> channel, DataMap data,
                const gear_writer_options& options)
     : Handle(kMagic),
       table_(table),
@@ -41,10 +41,15 @@ Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
       has_episodes_(table.header().episode_slots > 0),
       may_lose_lanes_(options.lane_names != nullptr),
       has_optional_(specs_.optional_count() > 0),
+      block_span_(table.header().block_budget),
+      slot_span_(table.header().episode_slots / std::max(table.header().parts, 1u)),
       rows_low_(low_mark(block_steps_, blocks_ahead_)),
       autoreset_(options.autoreset),
       vector_cells_(specs_.count()),
-      final_cells_(specs_.count()) {}
+      final_cells_(specs_.count()) {
+  first_block_ = channel_->part() * block_span_;
+  first_slot_ = channel_->part() * slot_span_;
+}
 
 Writer::~Writer() = default;
 
@@ -78,6 +83,13 @@ std::vector<char> open_request(uint64_t table_id, const gear_writer_options& opt
   return body;
 }
 
+Result<DataMap> map_writable(const std::string& purpose, const layout::TableHeader& table, const Channel& channel) {
+  if (table.parts != 0) return DataMap::of_part(purpose, table, channel.part(), channel.descriptor(1));
+  Result<Mapping> whole = map_segment(purpose, channel.descriptor(1), layout::SegmentKind::kData, true);
+  if (!whole.ok()) return whole.status();
+  return DataMap(whole.take());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Writer>> Writer::open(Table& table, const gear_writer_options& options) {
@@ -89,8 +101,7 @@ Result<std::unique_ptr<Writer>> Writer::open(Table& table, const gear_writer_opt
       Channel::open(table.session(), layout::ControlOp::kWriterOpen, request.data(), request.size(),
                     purpose, &table.header());
   if (!channel.ok()) return channel.status();
-  Result<Mapping> data =
-      map_segment(purpose, channel.value()->descriptor(1), layout::SegmentKind::kData, true);
+  Result<DataMap> data = map_writable(purpose, table.header(), *channel.value());
   if (!data.ok()) {
     static_cast<void>(channel.value()->close());
     return data.status();
@@ -238,7 +249,6 @@ void Writer::take_grants() {
 }
 
 void Writer::take_grant(const layout::GrantRecord& grant) {
-  const layout::TableHeader& header = table_.header();
   if (grant.lane >= lanes_.size()) {
     broken_ = true;
     return;
@@ -249,7 +259,7 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
       // A server that took over cannot know which grants were read, and tells of them again.
       if (grant.start_row < lane.rows_granted) return;
       broken_ = broken_ || lane.blocks.full() || lane.blocks_wanted == 0 ||
-                grant.block >= header.block_count || grant.start_row != lane.rows_granted;
+                grant.block - first_block_ >= block_span_ || grant.start_row != lane.rows_granted;
       if (broken_) return;
       lane.blocks.push(grant.block);
       lane.rows_granted += block_steps_;
@@ -259,7 +269,7 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
     case CompletionType::kEpisode:
       if (static_cast<int32_t>(static_cast<uint32_t>(grant.start_row) - lane.episodes_granted) < 0) return;
       broken_ = broken_ || lane.episodes.full() || lane.episodes_wanted == 0 ||
-                grant.block >= header.episode_slots || grant.start_row != lane.episodes_granted;
+                grant.block - first_slot_ >= slot_span_ || grant.start_row != lane.episodes_granted;
       if (broken_) return;
       ++lane.episodes_granted;
       lane.episodes.push(grant.block);
@@ -285,7 +295,7 @@ Status Writer::out_of_space(const WriterLane& lane, Needs needs, int64_t timeout
         "no block came free in %s: all %u are held by open episodes, leases and other lanes, "
         "and no item is left to evict; end episodes, release batches, or create the table "
         "with more capacity_steps",
-        waited.c_str(), table_.header().block_count);
+        waited.c_str(), table_.header().block_budget);
   }
   return error(GEAR_ETIMEDOUT,
                "no space in %s, %llu accepted steps wait for admission; draw items so that the "

@@ -10,7 +10,7 @@
 #include "client/handle.h"
 #include "client/writer_lane.h"
 #include "gear.h"
-#include "shm/segment.h"
+#include "shm/data_map.h"
 
 namespace gear::client {
 
@@ -77,7 +77,7 @@ class Writer final : public Handle {
     uint32_t rows() const { return (row ? 1u : 0u) + (final_row ? 1u : 0u); }
   };
 
-  Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
+  Writer(Table& table, std::unique_ptr<Channel> channel, DataMap data,
          const gear_writer_options& options);
 
   // writer.cc: space
@@ -136,7 +136,7 @@ class Writer final : public Handle {
 
   Table& table_;
   std::unique_ptr<Channel> channel_;
-  Mapping data_map_;
+  DataMap data_map_;
   char* data_;
   CellSpecs specs_;
   std::vector<WriterLane> lanes_;
@@ -147,6 +147,11 @@ class Writer final : public Handle {
   bool has_episodes_;
   bool may_lose_lanes_;  // they have names, so another writer can take them over
   bool has_optional_;  // every row has presence bits
+  // What may be granted: of its part, where the table has parts.
+  uint32_t first_block_;
+  uint32_t block_span_;
+  uint32_t first_slot_;
+  uint32_t slot_span_;
 
   uint64_t rows_low_;      // with so few rows left a lane asks for more
   uint64_t accepted_ = 0;  // steps committed to the ring

@@ -1,5 +1,7 @@
 #include "gather/check_directory.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 #include "layout/directory.h"
@@ -40,7 +42,8 @@ Status check_arrays(const TableHeader& header, uint64_t bytes) {
       {"marks_offset", header.marks_offset, marks, sizeof(uint32_t)},
       {"items_offset", header.items_offset, header.item_slots, sizeof(layout::ItemRecord)},
       {"versions_offset", header.versions_offset, header.versions_offset != 0 ? header.item_slots : 0, sizeof(uint64_t)},
-      {"episodes_offset", header.episodes_offset, header.episode_slots, sizeof(layout::EpisodeRecord)}};
+      {"episodes_offset", header.episodes_offset, header.episode_slots, sizeof(layout::EpisodeRecord)},
+      {"parts_offset", header.parts_offset, header.parts, sizeof(layout::PartRecord)}};
   for (const Array& array : arrays) {
     if (array.offset % alignof(uint64_t) != 0 || !within(array.offset, array.count, array.bytes, bytes)) {
       return wrong(array.what, array.offset);
@@ -106,6 +109,30 @@ Status check_data(const TableHeader& header, uint64_t bytes) {
   return {};
 }
 
+// Parts are mapped page by page, each at its place among the others, so that a run of one never shows another's.
+Status check_parts(const TableHeader& header, uint64_t bytes) {
+  if (header.parts == 0) {
+    return header.block_budget == header.block_count ? Status() : wrong("block_budget", header.block_budget);
+  }
+  if (header.parts > layout::kPartsMax) return wrong("parts", header.parts);
+  if (header.block_budget < 1 || uint64_t{header.block_budget} * header.parts != header.block_count) {
+    return wrong("block_budget", header.block_budget);
+  }
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (header.block_bytes % page != 0) return wrong("block_bytes", header.block_bytes);
+  if (header.data_blocks_offset == 0 || header.data_blocks_offset % page != 0) {
+    return wrong("data_blocks_offset", header.data_blocks_offset);
+  }
+  // No overflow: check_data has bounded them by `bytes`.
+  uint64_t blocks_end = header.data_blocks_offset + header.block_count * header.block_bytes;
+  if (header.data_episodes_offset % page != 0 || header.data_episodes_offset < blocks_end) {
+    return wrong("data_episodes_offset", header.data_episodes_offset);
+  }
+  bool whole = header.episode_slots % header.parts == 0 && layout::part_episodes_bytes(header) % page == 0;
+  if (!whole) return wrong("episode_slots", header.episode_slots);
+  return bytes % page == 0 ? Status() : wrong("data_bytes", bytes);
+}
+
 Status check_counts(const TableHeader& header) {
   if (!ends(header.name, sizeof header.name)) return wrong("name, not ended, of table", header.table_id);
   if (header.column_count < 1 || header.column_count > layout::kColumnsMax) {
@@ -132,6 +159,7 @@ Status check_directory(const void* directory, size_t directory_bytes, size_t dat
   GEAR_TRY(check_arrays(header, header.directory_bytes));
   GEAR_TRY(check_indexes(header, header.directory_bytes));
   GEAR_TRY(check_data(header, header.data_bytes));
+  GEAR_TRY(check_parts(header, header.data_bytes));
   const auto* columns = layout::at_offset<ColumnRecord>(directory, header.columns_offset);
   for (uint32_t i = 0; i < header.column_count; ++i) GEAR_TRY(check_column(header, columns[i], i));
   return {};

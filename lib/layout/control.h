@@ -12,18 +12,20 @@ inline constexpr uint32_t kControlMagic = 0x52414547u;  // "GEAR" in memory orde
 inline constexpr uint16_t kControlVersion = 1;
 inline constexpr uint32_t kControlBytesMax = 128 * 1024;
 inline constexpr uint32_t kControlTextMax = 1024;
-inline constexpr uint32_t kControlDescriptorsMax = 4;
+inline constexpr uint32_t kControlDescriptorsMax = 2 + kPartsMax;  // a directory and its parts; even
 
 enum class ControlOp : uint16_t {
   kHello = 1,       // HelloRequest -> HelloReply; descriptors: instance (read-only), doorbell (eventfd)
-  kTableCreate = 2, // TableCreateRequest, ColumnSpec[], SelectorSpec[] -> TableReply; descriptors: directory, data (both read-only)
+  kTableCreate = 2, // TableCreateRequest, ColumnSpec[], SelectorSpec[] -> TableReply; descriptors: directory, data or
+                    // all its parts in their order (all read-only)
   kTableOpen = 3,   // TableNameRequest -> as kTableCreate
   kTableAttach = 4, // TableAttachRequest -> as kTableCreate
   kTableDrop = 5,   // TableNameRequest -> nothing
   kTableClose = 6,  // TableIdRequest -> nothing
   kTableReset = 7,  // TableIdRequest -> nothing
   kTableList = 8,   // nothing -> names, each NUL-terminated, as many as fit
-  kWriterOpen = 9,  // WriterOpenRequest, names u64[] when named -> ChannelReply; descriptors: channel, data (both writable)
+  kWriterOpen = 9,  // WriterOpenRequest, names u64[] when named -> ChannelReply; descriptors: channel, data or
+                    // its part (both writable)
   kSamplerOpen = 10,  // SamplerOpenRequest -> ChannelReply; descriptor: channel
   kItemsOpen = 11,    // TableIdRequest -> ChannelReply; descriptor: channel
   kChannelClose = 12, // ChannelIdRequest -> nothing
@@ -128,6 +130,8 @@ struct TableCreateRequest {
   uint32_t versions;
   uint32_t prompt_groups_max;
   uint32_t mode;            // permission bits as of a file; 0: 0600
+  uint32_t payload_isolation;  // gear_isolation
+  uint32_t writers_max;
   uint32_t reserved;
 };
 struct TableNameRequest {
@@ -193,7 +197,7 @@ struct GroupStatsReply {
 };
 struct ChannelReply {
   uint32_t channel_id;
-  uint32_t reserved;
+  uint32_t part;           // of a writer whose table has parts; else 0
   uint64_t channel_bytes;
 };
 struct ChannelIdRequest {

@@ -4,9 +4,15 @@
 //
 //   TableHeader | ColumnRecord[column_count] | LaneRecord[lanes_max] | BlockRecord[block_count]
 //   | mark[block_count * block_steps] | ItemRecord[item_slots] | version[item_slots], where items have one
-//   | PromptRecord[item_slots], with prompt groups | EpisodeRecord[episode_slots] | indexes
+//   | PromptRecord[item_slots], with prompt groups | EpisodeRecord[episode_slots] | PartRecord[parts] | indexes
 //
 // each at the offset that the header gives.
+//
+// Data are in one segment, or, isolated, in `parts` of them, of which a writer gets one: part p has the blocks
+// [p * block_budget, (p + 1) * block_budget), and episode slots alike. Whoever maps parts places them so that every block and
+// slot has the address that it has in one segment: at data_blocks_offset + block * block_bytes from the begin. A part's own
+// segment is a page with its header, its blocks, its episode cells. Not more than block_budget blocks of all parts together
+// have memory at a time (kBlockBacked).
 #pragma once
 
 #include "layout/segment.h"
@@ -19,6 +25,7 @@ inline constexpr uint32_t kNameBytesMax = 255;
 inline constexpr uint32_t kNamedSelectorsMax = 4;
 inline constexpr uint32_t kIndexesMax = 4 + kNamedSelectorsMax;  // sampler, remover, largest, smallest, and the named ones
 inline constexpr uint32_t kSelectorNameBytesMax = 31;
+inline constexpr uint32_t kPartsMax = 32;
 
 // kSetAside: the server that adopted it found it contradicting itself. Nobody changes it any more; it can only be dropped.
 enum class TableState : uint32_t { kOpen = 1, kClosed = 2, kDropped = 3, kSetAside = 4 };
@@ -183,6 +190,9 @@ struct TableHeader {
   uint32_t mode;
   uint32_t reserved_mode;
   uint8_t secret[16];            // of the table's handles; whoever maps this was let in
+  uint32_t parts;                // segments of data, a writer's each; 0: one segment for all writers
+  uint32_t block_budget;         // how many blocks may be granted at one time; block_count without parts
+  uint64_t parts_offset;         // PartRecord[parts] within the directory; 0 without
 
   // Conductor writes, everyone reads.
   alignas(kContentionBytes) uint32_t state;  // TableState; release
@@ -252,6 +262,8 @@ constexpr uint32_t wants_record(uint64_t wants) { return static_cast<uint32_t>(w
 // next, previous: set once while the block has its generation, and cleared to kNone when that neighbour is taken back.
 // writer: the channel whose process may store into rows that are not admitted, 0 once there are none. It stays when the lane
 // is taken over: such a block comes back when the channel is closed or its process is dead.
+// backing: kBlockBacked while its pages are allocated; in tables with parts alone, where memory moves from one part to another.
+// Cleared before the pages go, set after they are there, so what is not said to be backed may be either.
 struct BlockRecord {
   uint64_t generation;
   uint64_t start_row;
@@ -260,9 +272,20 @@ struct BlockRecord {
   uint32_t previous;
   uint32_t next;
   uint32_t writer;
-  uint32_t reserved;
+  uint32_t backing;
 };
 static_assert(sizeof(BlockRecord) == 40);
+inline constexpr uint32_t kBlockBacked = 1;
+
+// Who has a part. Conductor writes; for adoption. `channel` last when it is given, and 0 first when that channel is closed or
+// its process is dead. The user stays: a process of that user may have kept the descriptor, so no other user ever gets it.
+struct PartRecord {
+  uint32_t channel;  // the writer's; 0: nobody has it
+  uint32_t uid;      // of whom it is, with `given`
+  uint32_t given;    // 0: nobody ever had it
+  uint32_t reserved;
+};
+static_assert(sizeof(PartRecord) == 16);
 
 // One mark a row: its place in its episode. Conductor writes it before the row is published through BlockRecord::rows;
 // the two end flags are added to the last step's mark when the episode ends (release). A final observation's mark has
@@ -339,6 +362,20 @@ inline constexpr uint32_t kEpisodeItems = 1;  // GEAR_ITEMS_EPISODE
 constexpr uint64_t episode_limit(const TableHeader& header) {
   if (header.episode_steps_max != 0) return header.episode_steps_max;
   return header.item_policy == kEpisodeItems ? header.item_steps_max : kEpisodeStepsLimit;
+}
+
+// Tables with parts: what one part's segment has, and of it the run of episode cells.
+constexpr uint64_t part_blocks_bytes(const TableHeader& header) { return header.block_budget * header.block_bytes; }
+constexpr uint64_t part_episodes_bytes(const TableHeader& header) {
+  return header.parts == 0 ? 0 : header.episode_slots / header.parts * header.episode_cell_bytes;
+}
+constexpr uint64_t part_bytes(const TableHeader& header) {
+  return header.data_blocks_offset + part_blocks_bytes(header) + part_episodes_bytes(header);
+}
+// Memory that the data have; addresses take header.data_bytes.
+constexpr uint64_t data_memory_bytes(const TableHeader& header) {
+  if (header.parts == 0) return header.data_bytes;
+  return part_blocks_bytes(header) + header.parts * (header.data_blocks_offset + part_episodes_bytes(header));
 }
 
 template <typename T>

@@ -23,19 +23,21 @@ constexpr uint64_t hash_values(Values... values) {
 
 inline constexpr uint64_t kLayoutFingerprint = detail::hash_values(
     kLayoutVersion, sizeof(SegmentHeader), offsetof(SegmentHeader, fingerprint), offsetof(SegmentHeader, object_id), kGroupObjects,
+    kPartObjects, SegmentKind::kPart,
     // instance.h
     sizeof(InstanceSegment), offsetof(InstanceSegment, conductor_state), offsetof(InstanceSegment, pid),
     offsetof(InstanceSegment, started_ns), offsetof(InstanceSegment, fences_for_clients), offsetof(InstanceSegment, socket_path),
     ConductorState::kAwake, ConductorState::kDrowsy, ConductorState::kAsleep,
     // directory.h
     sizeof(TableHeader), offsetof(TableHeader, block_steps), offsetof(TableHeader, indexes), offsetof(TableHeader, prompts_offset),
-    offsetof(TableHeader, secret), offsetof(TableHeader, state), offsetof(TableHeader, direct_allowed),
+    offsetof(TableHeader, secret), offsetof(TableHeader, parts), offsetof(TableHeader, parts_offset), offsetof(TableHeader, state), offsetof(TableHeader, direct_allowed),
     offsetof(TableHeader, limiter), offsetof(TableHeader, counters), offsetof(TableHeader, intent), sizeof(IndexRecord),
     sizeof(LimiterRecord), sizeof(TableCounters), TableState::kOpen, TableState::kClosed, TableState::kDropped,
     TableState::kSetAside, sizeof(ColumnRecord), offsetof(ColumnRecord, shape), offsetof(ColumnRecord, offset),
     sizeof(LaneRecord), offsetof(LaneRecord, episode_row), offsetof(LaneRecord, wants), offsetof(LaneRecord, episodes_granted),
     kLaneOpen, kLaneNamed, kLaneLeaving, make_wants(1, 0, 0), make_wants(0, 1, 0), make_wants(0, 0, 1),
     sizeof(BlockRecord), offsetof(BlockRecord, rows), offsetof(BlockRecord, next), offsetof(BlockRecord, writer),
+    offsetof(BlockRecord, backing), kBlockBacked, sizeof(PartRecord), offsetof(PartRecord, given),
     kMarkFinal, kMarkTerminated, kMarkTruncated, sizeof(ItemRecord), offsetof(ItemRecord, priority), kItemShort,
     sizeof(EpisodeRecord), offsetof(EpisodeRecord, writer), offsetof(EpisodeRecord, number),
     sizeof(PromptRecord), offsetof(PromptRecord, size), kPromptWhole, kPromptDropped,

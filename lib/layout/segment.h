@@ -27,9 +27,11 @@ enum class SegmentKind : uint32_t {
   // Never handed out: what one server leaves to the next one of its instance (ledger.h).
   kLedger = 5,
   kLeases = 6,  // of a sampler; object_id is its channel
-  kGroup = 7    // a consumer group; object_id is kGroupObjects * table_id + ordinal
+  kGroup = 7,   // a consumer group; object_id is kGroupObjects * table_id + ordinal
+  kPart = 8     // one writer's share of a table's data; object_id is kPartObjects * table_id + number of the part
 };
 inline constexpr uint64_t kGroupObjects = 256;
+inline constexpr uint64_t kPartObjects = 64;
 
 // Written by the server before any descriptor is handed out, `magic` last; constant from then on. An adopter writes none of it
 // anew; what follows it in a segment may change.
@@ -40,7 +42,7 @@ struct SegmentHeader {
   uint64_t fingerprint;
   uint64_t size_bytes;
   uint64_t instance_id;
-  uint64_t object_id;  // table, channel, or consumer group (kGroup)
+  uint64_t object_id;  // table, channel, consumer group (kGroup), or part (kPart)
   uint64_t reserved[2];
 };
 static_assert(sizeof(SegmentHeader) == 64);

@@ -35,6 +35,7 @@ uint64_t table_of(const SegmentName& name) {
     case SegmentKind::kDirectory:
     case SegmentKind::kData: return name.object_id;
     case SegmentKind::kGroup: return name.object_id / layout::kGroupObjects;
+    case SegmentKind::kPart: return name.object_id / layout::kPartObjects;
     default: return 0;
   }
 }
@@ -51,12 +52,16 @@ TableState state_in(const Segment& directory) {
   return static_cast<TableState>(static_cast<const TableHeader*>(directory.data())->state);
 }
 
-// Maps both segments of a table without owning their names.
-Status open_pair(uint64_t instance_id, uint64_t id, Segment* directory, Segment* data) {
+// Maps directory and data of a table without owning their names.
+Status open_pair(uint64_t instance_id, uint64_t id, Segment* directory, TableData* data) {
   Result<Segment> first = Segment::adopt(kPurpose, SegmentKind::kDirectory, instance_id, id);
   if (!first.ok()) return first.status();
   *directory = first.take();
-  Result<Segment> second = Segment::adopt(kPurpose, SegmentKind::kData, instance_id, id);
+  if (directory->size() < sizeof(TableHeader)) {
+    return error(GEAR_EPROTOCOL, "%s: a directory of %zu bytes, its header has %zu", kPurpose, directory->size(), sizeof(TableHeader));
+  }
+  Result<TableData> second =
+      TableData::adopt(kPurpose, *static_cast<const TableHeader*>(directory->data()), instance_id, id);
   if (!second.ok()) return second.status();
   *data = second.take();
   return {};
@@ -69,7 +74,7 @@ SetAsideTable set_aside(uint64_t instance_id, uint64_t id, std::string why) {
   table.why = std::move(why);
   (void)open_pair(instance_id, id, &table.directory, &table.data);
   table.directory.keep_name();
-  table.data.keep_name();
+  table.data.keep_names();
   if (table.directory.data() != nullptr) table.name = name_in(table.directory);
   if (table.name.empty()) table.name = format("table-%llx", static_cast<unsigned long long>(id));
   return table;
@@ -138,7 +143,8 @@ Status Adoption::adopt_table(uint64_t id) {
   ledger_.pass_table_id(id);
   // The directory is finished last. Where it is whole nothing goes, whatever became of the data.
   if (!made(SegmentKind::kDirectory, id)) return {};  // a stranger
-  Segment directory, data;
+  Segment directory;
+  TableData data;
   Status opened = open_pair(instance_id_, id, &directory, &data);
   TableState state = directory.data() != nullptr ? state_in(directory) : TableState::kOpen;
   if (state == TableState::kDropped) return {};  // a stranger
@@ -285,6 +291,7 @@ void Adoption::remove_strangers() {
     switch (name.kind) {
       case SegmentKind::kDirectory:
       case SegmentKind::kData:
+      case SegmentKind::kPart:
         if (is_aside(table_of(name)) || conductor_.find_table(table_of(name))) break;
         remove_with_a_line(name, "the table was dropped, or is half made");
         break;

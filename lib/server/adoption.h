@@ -19,7 +19,7 @@ struct SetAsideTable {
   uint64_t id;
   std::string why;
   Segment directory;
-  Segment data;
+  TableData data;
 };
 
 struct Adopted {

@@ -36,6 +36,20 @@ void Conductor::arm_tick(const Port& port) {
   if (port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
 }
 
+void Conductor::finish_closing(const Table& table) {
+  for (size_t i = 0; i < ports_.size();) {
+    Port& port = *ports_[i];
+    bool ends = &port.table() == &table && port.closes();
+    if (ends) port.drain();
+    if (ends && port.take_offence()) accuse(port);
+    if (ends && port.finished()) {
+      retire(i);
+    } else {
+      ++i;
+    }
+  }
+}
+
 void Conductor::drain() {
   for (const auto& port : ports_) {
     port->drain();

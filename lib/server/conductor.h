@@ -33,6 +33,8 @@ class Conductor {
   void drop_table(Table& table);
 
   Port* add_port(std::unique_ptr<Port> port);
+  // Ports of the table whose clients closed them or are dead go now, as far as what they sent can be admitted.
+  void finish_closing(const Table& table);
   // Before anyone is served, when the ports are those of a server that died: what was accepted has its effect.
   void drain();
   Port* find_port(uint32_t id) const;

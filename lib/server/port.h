@@ -21,6 +21,7 @@ struct ChannelPlace {
   uint32_t id;
   uint64_t session;
   MemoryOptions memory;
+  uint32_t uid = 0;  // of the session's process
 };
 
 // What a channel is made with.
@@ -62,6 +63,7 @@ class Port {
   bool take_offence() { return broken() && !std::exchange(told_, true); }
   // The client truncated the channel.
   bool cut_short() const { return watch_.cut(); }
+  bool closes() const { return closing_; }
   bool finished() const { return closing_ && (failure_ != 0 || drained()); }
   // Gives everything held back to the table. Once, before destruction.
   virtual void give_up() = 0;

@@ -42,7 +42,9 @@ uint64_t leased_bytes_of(const Port& port) {
   return row_bytes_of(port.table(), static_cast<const SamplerPort&>(port).rows_leased_most());
 }
 
-uint64_t bytes_of(const Table& table) { return table.directory().size() + table.data().size(); }
+uint64_t bytes_of(const Table& table) {
+  return table.directory().size() + layout::data_memory_bytes(table.header());
+}
 
 }  // namespace
 

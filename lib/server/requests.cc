@@ -204,7 +204,7 @@ Reply Requests::create_table(const Session& session, const ControlHeader& header
     return Reply::failed(error(GEAR_ELIMIT, "create table \"%s\": the server has its %u tables; drop one, or raise tables_max",
                         request.name, options_.tables_max));
   }
-  uint64_t bytes = plan.directory_bytes + plan.data_bytes;
+  uint64_t bytes = plan.directory_bytes + layout::data_memory_bytes(plan);
   Status allowed = quotas_.check_table(session.peer, request.name, bytes, being_made_);
   if (!allowed.ok()) return Reply::failed(allowed);
   being_made_[request.name] = {session.peer.uid, bytes};
@@ -224,7 +224,7 @@ Reply Requests::table_made(TableMade made) {
   conductor_.add_table(made.table);
   log(LogLevel::kInfo, "table \"%s\": %llu items, %u blocks of %u steps", made.table->name(),
       static_cast<unsigned long long>(made.table->header().capacity_items),
-      made.table->header().block_count, made.table->header().block_steps);
+      made.table->header().block_budget, made.table->header().block_steps);
   return table_reply(*made.table);
 }
 
@@ -232,10 +232,11 @@ Reply Requests::table_reply(const Table& table) {
   layout::TableReply body{};
   body.table_id = table.id();
   body.directory_bytes = table.directory().size();
-  body.data_bytes = table.data().size();
+  body.data_bytes = table.data().bytes();
   memcpy(body.secret, table.header().secret, sizeof body.secret);
   Reply reply = Reply::with_body(body);
-  reply.descriptors = {table.directory().read_only_fd(), table.data().read_only_fd()};
+  reply.descriptors = table.data().read_only_fds();
+  reply.descriptors.insert(reply.descriptors.begin(), table.directory().read_only_fd());
   return reply;
 }
 
@@ -363,7 +364,7 @@ Result<std::shared_ptr<Table>> Requests::table_for_channel(const Session& sessio
 ChannelPlace Requests::new_place(const Session& session) const {
   MemoryOptions memory;
   memory.memory = instance_.memory();
-  return {instance_.id(), instance_.ledger().take_channel_id(), session.id, memory};
+  return {instance_.id(), instance_.ledger().take_channel_id(), session.id, memory, session.peer.uid};
 }
 
 Reply Requests::open_writer(Session& session, const ControlHeader& header,
@@ -383,6 +384,12 @@ Reply Requests::open_writer(Session& session, const ControlHeader& header,
   if (!allowed.ok()) return Reply::failed(allowed);
   // A writer that was killed a moment ago holds no name.
   if (WriterPort::names_are_held(*table.value(), wanted.names)) sessions_.bury_the_dead(session.id);
+  // So is the part of one that was closed or killed a moment ago free, and not before it is drained.
+  bool parts_out = table.value()->parted() && !table.value()->part_left_for(session.peer.uid);
+  if (parts_out) {
+    sessions_.bury_the_dead(session.id);
+    conductor_.finish_closing(*table.value());
+  }
   return channel_reply(session, WriterPort::open(table.value(), wanted, new_place(session)), nullptr, wanted.lanes);
 }
 
@@ -407,9 +414,11 @@ Reply Requests::channel_reply(Session& session, Result<std::unique_ptr<Port>> po
   if (!port.ok()) return Reply::failed(port.status());
   Port* added = conductor_.add_port(port.take());
   keep(session, *added, sampler, lanes);
-  Reply reply = Reply::with_body(layout::ChannelReply{added->id(), 0, added->segment().size()});
+  const Table& table = added->table();
+  uint32_t part = lanes > 0 ? table.part_of(added->id()) : 0;
+  Reply reply = Reply::with_body(layout::ChannelReply{added->id(), part, added->segment().size()});
   reply.descriptors = {added->segment().writable_fd()};
-  if (lanes > 0) reply.descriptors.push_back(added->table().data().writable_fd());
+  if (lanes > 0) reply.descriptors.push_back(table.data().writable_fd(part));
   return reply;
 }
 

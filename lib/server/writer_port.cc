@@ -94,6 +94,10 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
   port->lanes_.reserve(lanes);
   port->waiting_lanes_.reserve(size_t{lanes} * 4);
   Table& lanes_of = port->table();
+  if (lanes_of.parted()) {
+    Result<uint32_t> part = lanes_of.take_part(place.id, place.uid);
+    if (!part.ok()) return part.status();
+  }
   for (uint32_t lane : succession.passed) lanes_of.release_name(lane);
   for (uint32_t lane : succession.taken) {
     lanes_of.lane_owner(lane).lose_lane(lanes_of.lane_owner_index(lane));
@@ -202,6 +206,7 @@ void WriterPort::give_up() {
   }
   table().release(rest_);
   rest_ = {};
+  table().leave_part(id());
   lanes_.clear();
   waiting_lanes_.clear();
 }

@@ -23,7 +23,8 @@ struct LanesWanted {
 class WriterPort final : public Port, public LaneOwner {
  public:
   // Opens the lanes, or, after an error, none; no lane is taken over then. A name whose owner is leaving passes to the new
-  // lane; the old one ends by itself once it is drained. Errors: EINVAL, EDUPLICATE, ELIMIT, those of make_channel.
+  // lane; the old one ends by itself once it is drained. Errors: EINVAL, EDUPLICATE, ELIMIT, those of make_channel; ELIMIT also
+  // where the table's parts are out.
   static Result<std::unique_ptr<Port>> open(std::shared_ptr<Table> table, const LanesWanted& wanted,
                                             const ChannelPlace& place);
   // The port of a writer whose conductor died. The table's lanes are owned from here on; give_up is due even where it failed.
@@ -36,6 +37,8 @@ class WriterPort final : public Port, public LaneOwner {
   size_t lanes() const { return lanes_.size(); }
   bool leaving() const override { return closing(); }
   void lose_lane(uint32_t index) override;
+  // Memory that the system had not may be there by then.
+  bool wants_tick() const override { return !waiting_lanes_.empty() && table().short_of_memory(); }
 
  private:
   using Port::Port;

@@ -75,30 +75,10 @@ Status check_huge_page_room(const std::string& purpose, uint64_t bytes) {
                static_cast<unsigned long long>(pool.free_pages));
 }
 
-// Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment
-// nor bring the OOM killer.
-Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOptions& options) {
-  rlimit file_size{};
-  if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur) {
-    return no_space(purpose, bytes, file_size.rlim_cur, "what RLIMIT_FSIZE allows",
-                    "raise it with ulimit -f");
-  }
-  if (options.huge_pages == GEAR_WANT_REQUIRED) return check_huge_page_room(purpose, bytes);
-  if (options.memory == GEAR_MEMORY_POSIX) {
-    uint64_t free = free_in_folder();
-    if (bytes > free) return no_space_in_folder(purpose, bytes, free);
-  }
-  MemoryRoom room = memory_room();
-  if (bytes <= room.free_bytes) return {};
-  return no_space(purpose, bytes, room.free_bytes,
-                  room.where + " after a reserve of " + human_bytes(room.reserve_bytes),
-                  "lower capacity");
-}
-
-Status allocate_pages(const std::string& purpose, int fd, size_t bytes, const char* where,
+Status allocate_pages(const std::string& purpose, int fd, size_t begin, size_t bytes, const char* where,
                       bool named) {
-  for (size_t offset = 0; offset < bytes;) {
-    size_t piece = std::min(kAllocationPieceBytes, bytes - offset);
+  for (size_t offset = begin; offset < begin + bytes;) {
+    size_t piece = std::min(kAllocationPieceBytes, begin + bytes - offset);
     int why = posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(piece));
     if (why == EINTR) continue;
     if (why == ENOSPC && named) return no_space_in_folder(purpose, bytes, free_in_folder());
@@ -204,6 +184,26 @@ void write_header(void* data, layout::SegmentKind kind, uint64_t bytes, uint64_t
 std::atomic<bool> said_memfd, said_huge_pages, said_populate, said_lock;
 
 }  // namespace
+
+// Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment
+// nor bring the OOM killer.
+Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOptions& options) {
+  rlimit file_size{};
+  if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && bytes > file_size.rlim_cur) {
+    return no_space(purpose, bytes, file_size.rlim_cur, "what RLIMIT_FSIZE allows",
+                    "raise it with ulimit -f");
+  }
+  if (options.huge_pages == GEAR_WANT_REQUIRED) return check_huge_page_room(purpose, bytes);
+  if (options.memory == GEAR_MEMORY_POSIX) {
+    uint64_t free = free_in_folder();
+    if (bytes > free) return no_space_in_folder(purpose, bytes, free);
+  }
+  MemoryRoom room = memory_room();
+  if (bytes <= room.free_bytes) return {};
+  return no_space(purpose, bytes, room.free_bytes,
+                  room.where + " after a reserve of " + human_bytes(room.reserve_bytes),
+                  "lower capacity");
+}
 
 // ---- Mapping
 
@@ -348,9 +348,7 @@ Status Segment::open_memfd(const std::string& purpose, layout::SegmentKind kind,
   return {};
 }
 
-Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
-                         bool named) {
-  bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
+Status Segment::size_and_map(const std::string& purpose, size_t bytes, const MemoryOptions& options) {
   if (ftruncate(writable_.get(), static_cast<off_t>(bytes)) != 0) {
     return system_error(errno,
                         format("%s: ftruncate to %s", purpose.c_str(), human_bytes(bytes).c_str()));
@@ -360,10 +358,15 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
     return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
   }
   mapping_ = mapped.take();
-  void* data = mapping_.data();
-
   // Policies come before the first touch of a page.
-  if (options.numa_node >= 0) GEAR_TRY(bind_pages(purpose, data, bytes, options.numa_node));
+  if (options.numa_node < 0) return {};
+  return bind_pages(purpose, mapping_.data(), bytes, options.numa_node);
+}
+
+Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
+                         bool named) {
+  bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
+  void* data = mapping_.data();
   if (options.huge_pages == GEAR_WANT_TRY) {
     Status advised = advise_huge_pages(purpose, data, bytes, named);
     // Only a touch makes a huge page. A shortage shows again, as an error, in what follows.
@@ -373,7 +376,7 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
       GEAR_TRY(unless_required(false, advised, &said_huge_pages));
   }
   const char* where = hugetlb ? "huge pages" : named ? kSegmentFolder : "memory";
-  GEAR_TRY(allocate_pages(purpose, writable_.get(), bytes, where, named));
+  GEAR_TRY(allocate_pages(purpose, writable_.get(), 0, bytes, where, named));
   // The limit of a control group on huge pages shows at the touch only.
   if (options.populate != GEAR_WANT_NO || hugetlb) {
     Status populated = populate_pages(purpose, data, bytes);
@@ -408,19 +411,62 @@ Result<Segment> Segment::create(const std::string& purpose, layout::SegmentKind 
   Result<uint64_t> size = size_on_pages(purpose, bytes, hugetlb);
   if (!size.ok()) return size.status();
   GEAR_TRY(check_room(purpose, size.value(), options));
+  return make(purpose, kind, size.value(), size.value(), instance_id, object_id, options);
+}
 
+Result<Segment> Segment::create_sparse(const std::string& purpose, layout::SegmentKind kind,
+                                       size_t bytes, uint64_t instance_id, uint64_t object_id,
+                                       const MemoryOptions& options) {
+  MemoryOptions plain = options;
+  plain.huge_pages = GEAR_WANT_NO;
+  plain.lock = GEAR_WANT_NO;
+  Result<uint64_t> size = size_on_pages(purpose, bytes, false);
+  if (!size.ok()) return size.status();
+  return make(purpose, kind, size.value(), size_t(sysconf(_SC_PAGESIZE)), instance_id, object_id, plain);
+}
+
+Result<Segment> Segment::make(const std::string& purpose, layout::SegmentKind kind, size_t size,
+                              size_t allocated, uint64_t instance_id, uint64_t object_id,
+                              const MemoryOptions& options) {
+  bool named = options.memory == GEAR_MEMORY_POSIX;
+  bool hugetlb = options.huge_pages == GEAR_WANT_REQUIRED;
   Segment segment;
   if (!named) GEAR_TRY(segment.open_memfd(purpose, kind, hugetlb, &named));
   if (named) GEAR_TRY(segment.open_named(purpose, kind, instance_id, object_id));
   if (fchmod(segment.writable_.get(), 0600) != 0) {
     return system_error(errno, purpose + ": fchmod of a segment");
   }
-  GEAR_TRY(segment.allocate(purpose, size.value(), options, named));
+  GEAR_TRY(segment.size_and_map(purpose, size, options));
+  GEAR_TRY(segment.allocate(purpose, allocated, options, named));
   if (!named && fcntl(segment.writable_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     return system_error(errno, purpose + ": sealing a memfd");
   }
-  write_header(segment.data(), kind, size.value(), instance_id, object_id);
+  write_header(segment.data(), kind, size, instance_id, object_id);
   return segment;
+}
+
+Status Segment::allocate_range(const std::string& purpose, uint64_t offset, uint64_t bytes, uint32_t populate) {
+  Status done = allocate_pages(purpose, writable_.get(), offset, bytes, named() ? kSegmentFolder : "memory", named());
+  if (done.ok() && populate != GEAR_WANT_NO) {
+    char* begin = static_cast<char*>(data()) + offset;
+    done = populate_pages(purpose, begin, bytes);
+    if (done.code() == GEAR_EUNSUPPORTED) {
+      touch_pages(begin, bytes);
+      return {};
+    }
+    if (!done.ok()) done = unless_required(populate == GEAR_WANT_REQUIRED, done, &said_populate);
+  }
+  if (!done.ok()) release_range(offset, bytes);
+  return done;
+}
+
+bool Segment::release_range(uint64_t offset, uint64_t bytes) {
+  int done;
+  do {
+    done = fallocate(writable_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                     static_cast<off_t>(bytes));
+  } while (done != 0 && errno == EINTR);
+  return done == 0;
 }
 
 void Segment::publish_magic() {

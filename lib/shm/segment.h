@@ -66,6 +66,18 @@ class Segment {
                                 uint64_t instance_id, uint64_t object_id,
                                 const MemoryOptions& options);
 
+  // As create, but none of it is allocated beyond the header's page: allocate_range and release_range do that, on whole
+  // pages. Neither huge pages nor a lock; the caller has checked that there is room.
+  static Result<Segment> create_sparse(const std::string& purpose, layout::SegmentKind kind,
+                                       size_t bytes, uint64_t instance_id, uint64_t object_id,
+                                       const MemoryOptions& options);
+  // After an error nothing of the range is allocated that was not. Errors: ENOSPC, ENOMEM, ESYSTEM; with `populate` required
+  // those of populate_pages.
+  Status allocate_range(const std::string& purpose, uint64_t offset, uint64_t bytes,
+                        uint32_t populate = GEAR_WANT_NO);
+  // Its pages go; whoever reads there finds zeros. False when the system would not.
+  bool release_range(uint64_t offset, uint64_t bytes);
+
   // Takes over the named segment that a dead server of this instance left: the same memory, which its clients still map. Its
   // name goes with it as if made here, unless keep_name. Only for the holder of the instance's lock.
   // Errors: ENOTFOUND; EVERSION (versions and fingerprints of both builds in the text); EPERM (another owner or mode);
@@ -90,6 +102,10 @@ class Segment {
   Status open_named(const std::string& purpose, layout::SegmentKind kind, uint64_t instance_id,
                     uint64_t object_id);
   Status open_memfd(const std::string& purpose, layout::SegmentKind kind, bool huge, bool* named);
+  static Result<Segment> make(const std::string& purpose, layout::SegmentKind kind, size_t size,
+                              size_t allocated, uint64_t instance_id, uint64_t object_id,
+                              const MemoryOptions& options);
+  Status size_and_map(const std::string& purpose, size_t bytes, const MemoryOptions& options);
   Status allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
                   bool named);
   void remove_name();
@@ -114,6 +130,9 @@ class NamesKept {
  private:
   static thread_local int kept_;
 };
+
+// Whether memory of that kind is there for so many bytes, a moment before it is allocated. Errors: ENOSPC, EUNSUPPORTED.
+Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOptions& options);
 
 // Maps a segment received from a server and checks it: size of the file, magic, version,
 // fingerprint, kind. `purpose` is as above. Errors: EVERSION (both versions, or both fingerprints,

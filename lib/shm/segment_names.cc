@@ -25,7 +25,7 @@ using layout::SegmentKind;
 constexpr SegmentKind kKinds[] = {SegmentKind::kInstance, SegmentKind::kDirectory,
                                   SegmentKind::kData,     SegmentKind::kChannel,
                                   SegmentKind::kLedger,   SegmentKind::kLeases,
-                                  SegmentKind::kGroup};
+                                  SegmentKind::kGroup,    SegmentKind::kPart};
 
 std::vector<SegmentName> list(std::optional<uint64_t> instance_id) {
   std::vector<SegmentName> names;
@@ -67,6 +67,7 @@ const char* kind_name(SegmentKind kind) {
     case SegmentKind::kLedger: return "ledger";
     case SegmentKind::kLeases: return "leases";
     case SegmentKind::kGroup: return "group";
+    case SegmentKind::kPart: return "part";
   }
   return "unknown";
 }

@@ -17,7 +17,8 @@ const char* kind_name(layout::SegmentKind kind);  // "directory"
 
 // Whether clients map segments of this kind writable: nothing in them decides anything.
 constexpr bool clients_write(layout::SegmentKind kind) {
-  return kind == layout::SegmentKind::kChannel || kind == layout::SegmentKind::kData;
+  using Kind = layout::SegmentKind;
+  return kind == Kind::kChannel || kind == Kind::kData || kind == Kind::kPart;
 }
 
 // "gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>"

@@ -16,8 +16,8 @@ using layout::ItemRecord;
 using layout::kNone;
 using layout::TableHeader;
 
-Result<std::unique_ptr<Table>> Table::adopt(Segment directory, Segment data) try {
-  Findings findings = find_contradictions(directory.data(), directory.size(), data.size(), CheckForm::kAdoption);
+Result<std::unique_ptr<Table>> Table::adopt(Segment directory, TableData data) try {
+  Findings findings = find_contradictions(directory.data(), directory.size(), data.bytes(), CheckForm::kAdoption);
   if (!findings.texts.empty()) {
     return error(GEAR_ECORRUPT, "adopt table: %s%s", findings.texts.front().c_str(),
                  findings.texts.size() > 1 || findings.left_out > 0 ? " (and more)" : "");
@@ -75,7 +75,7 @@ Status Table::check_intent() const {
                static_cast<unsigned long long>(lane.episode_row));
 }
 
-void Table::take_segments(Segment* directory, Segment* data) {
+void Table::take_segments(Segment* directory, TableData* data) {
   *directory = std::move(directory_);
   *data = std::move(data_);
   header_ = nullptr;
@@ -180,20 +180,22 @@ bool Table::adopt_draw(const Drawn& drawn, bool posted) {
   return true;
 }
 
+bool Table::claimed(uint32_t channel) const {
+  return std::find(channels_claimed_.begin(), channels_claimed_.end(), channel) != channels_claimed_.end();
+}
+
 void Table::finish_adoption() {
   finish_groups();
   finish_prompts();
   finish_intent();
   finish_lanes();
-  auto claimed = [this](uint32_t channel) {
-    return std::find(channels_claimed_.begin(), channels_claimed_.end(), channel) != channels_claimed_.end();
-  };
   for (uint32_t block = 0; block < header_->block_count; ++block) {
     if (blocks_[block].writer != 0 && !claimed(blocks_[block].writer)) pool_->leave(block);
   }
   for (uint32_t slot = 0; slot < header_->episode_slots; ++slot) {
     if (episodes_[slot].writer != 0 && !claimed(episodes_[slot].writer)) leave_episode(slot);
   }
+  finish_parts();
   free_unneeded();
   make_room(0);
   ++changes_;

@@ -44,6 +44,7 @@ void Table::adopt_settings(uint32_t index) {
   lane = Lane{};
   lane.open = true;
   lane.channel = record.channel;
+  lane.part = part_of(record.channel);
   lane.owner_index = record.owner_index;
   lane.named = (record.state & layout::kLaneNamed) != 0;
   lane.name = record.name;
@@ -145,7 +146,7 @@ void Table::adopt_episodes() {
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) {
     const EpisodeRecord& record = episodes_[slot];
     if (record.generation % 2 == 0) {
-      free_episodes_.push_back(slot);
+      free_episodes_[part_of_slot(slot)].push_back(slot);
       continue;
     }
     Lane& lane = lanes_[record.lane];

@@ -1,5 +1,7 @@
 #include "table/block_pool.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/shared_word.h"
 #include "table/geometry.h"
@@ -9,27 +11,47 @@ namespace gear {
 using layout::BlockRecord;
 using layout::kNone;
 
-BlockPool::BlockPool(layout::TableHeader* header, BlockRecord* blocks)
+BlockPool::BlockPool(layout::TableHeader* header, BlockRecord* blocks, TableData* data)
     : header_(header),
       blocks_(blocks),
       before_(blocks_before(*header)),
       after_(blocks_after(*header)),
+      data_(data),
+      free_(std::max(header->parts, 1u)),
+      bare_(free_.size()),
       holds_(header->block_count, 0) {
-  free_.reserve(header->block_count);
+  for (auto& list : free_) list.reserve(header->block_budget);
+  if (parted()) {
+    for (auto& list : bare_) list.reserve(header->block_budget);
+  }
   candidates_.reserve(before_ + after_ + 1);
 }
 
 void BlockPool::format() {
   for (uint32_t block = header_->block_count; block-- > 0;) {
-    blocks_[block] = BlockRecord{0, 0, kNone, 0, kNone, kNone, 0, 0};
-    free_.push_back(block);
+    bool backed = parted() && block % header_->block_budget < first_backed(*header_, part_of(block));
+    blocks_[block] = BlockRecord{0, 0, kNone, 0, kNone, kNone, 0, backed ? layout::kBlockBacked : 0};
+    put_free(block);
   }
-  note(header_->counters.blocks_free, uint64_t{free_.size()});
+  backed_ = free_count_;
+  count_free();
 }
 
-void BlockPool::take(uint32_t lane, uint32_t writer, uint64_t start_row) {
-  uint32_t block = free_.back();
-  free_.pop_back();
+void BlockPool::count_free() { note(header_->counters.blocks_free, uint64_t{free_count_}); }
+
+void BlockPool::put_free(uint32_t block) {
+  if (parted() && blocks_[block].backing == 0) {
+    bare_[part_of(block)].push_back(block);
+    return;
+  }
+  free_[part_of(block)].push_back(block);
+  ++free_count_;
+}
+
+void BlockPool::take(uint32_t part, uint32_t lane, uint32_t writer, uint64_t start_row) {
+  uint32_t block = free_[part].back();
+  free_[part].pop_back();
+  --free_count_;
   BlockRecord& record = blocks_[block];
   note(record.start_row, start_row);
   note(record.lane, lane);
@@ -41,7 +63,7 @@ void BlockPool::take(uint32_t lane, uint32_t writer, uint64_t start_row) {
   // it acquired the grant, which is published later still.
   publish(record.generation, record.generation + 1);
   holds_[block] = 1;
-  note(header_->counters.blocks_free, uint64_t{free_.size()});
+  count_free();
 }
 
 void BlockPool::leave(uint32_t block) {
@@ -52,9 +74,10 @@ void BlockPool::adopt() {
   for (uint32_t block = header_->block_count; block-- > 0;) {
     if (blocks_[block].generation % 2 == 0) {
       clear(block);
-      free_.push_back(block);
+      put_free(block);
       continue;
     }
+    if (parted()) ++backed_;
     // A link is whole when both ends have it and the later block has rows: it is made before them.
     auto linked = [&](uint32_t earlier, uint32_t later) {
       return blocks_[earlier].generation % 2 == 1 && blocks_[later].generation % 2 == 1 && blocks_[later].rows > 0 &&
@@ -64,7 +87,9 @@ void BlockPool::adopt() {
     if (record.next != kNone && !linked(block, record.next)) note(record.next, kNone);
     if (record.previous != kNone && !linked(record.previous, block)) note(record.previous, kNone);
   }
-  note(header_->counters.blocks_free, uint64_t{free_.size()});
+  backed_ += free_count_;
+  if (parted()) mend_memory();
+  count_free();
 }
 
 void BlockPool::finish_adoption() {
@@ -129,8 +154,8 @@ void BlockPool::give_back(uint32_t block) {
   if (record.previous != kNone) note(blocks_[record.previous].next, kNone);
   if (record.next != kNone) note(blocks_[record.next].previous, kNone);
   clear(block);
-  free_.push_back(block);
-  note(header_->counters.blocks_free, uint64_t{free_.size()});
+  put_free(block);
+  count_free();
 }
 
 }  // namespace gear

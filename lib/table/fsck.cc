@@ -26,6 +26,7 @@ using layout::IndexRecord;
 using layout::ItemRecord;
 using layout::kNone;
 using layout::LaneRecord;
+using layout::PartRecord;
 using layout::TableHeader;
 
 constexpr size_t kFindingsMax = 20;
@@ -50,6 +51,7 @@ class Checker {
     blocks_ = layout::at_offset<BlockRecord>(base_, header_->blocks_offset);
     items_ = layout::at_offset<ItemRecord>(base_, header_->items_offset);
     episodes_ = layout::at_offset<EpisodeRecord>(base_, header_->episodes_offset);
+    parts_ = layout::at_offset<PartRecord>(base_, header_->parts_offset);
     check_limiter_record();
     check_lanes();
     check_blocks();
@@ -57,6 +59,7 @@ class Checker {
     check_items();
     check_indexes();
     check_intent();
+    check_parts();
     return findings_;
   }
 
@@ -101,6 +104,8 @@ class Checker {
   void check_counters(uint64_t live);
   void check_indexes();
   void check_intent();
+  void check_parts();
+  bool has_part(uint32_t channel, uint32_t part) const;
 
   const void* base_;
   const TableHeader* header_;
@@ -111,6 +116,7 @@ class Checker {
   const BlockRecord* blocks_ = nullptr;
   const ItemRecord* items_ = nullptr;
   const EpisodeRecord* episodes_ = nullptr;
+  const PartRecord* parts_ = nullptr;
   Findings findings_;
 };
 
@@ -175,6 +181,7 @@ bool Checker::header_is_sound() {
   if (h.prompts_offset != 0) {
     good &= array_is_sound("prompt records", h.prompts_offset, h.item_slots, sizeof(layout::PromptRecord), 8);
   }
+  if (h.parts != 0) good &= array_is_sound("parts", h.parts_offset, h.parts, sizeof(PartRecord), 8);
   for (uint32_t i = 0; i < h.index_count; ++i) good &= index_is_sound(i);
   return good && arrays_are_apart() && roles_are_sound() && data_is_sound() && clients_take_it();
 }
@@ -197,7 +204,8 @@ bool Checker::arrays_are_apart() {
                                {h.blocks_offset, h.block_count * sizeof(BlockRecord)},
                                {h.marks_offset, uint64_t{h.block_count} * h.block_steps * sizeof(uint32_t)},
                                {h.items_offset, h.item_slots * sizeof(ItemRecord)},
-                               {h.episodes_offset, h.episode_slots * sizeof(EpisodeRecord)}};
+                               {h.episodes_offset, h.episode_slots * sizeof(EpisodeRecord)},
+                               {h.parts_offset, h.parts * sizeof(PartRecord)}};
   if (h.versions_offset != 0) ranges.push_back({h.versions_offset, h.item_slots * sizeof(uint64_t)});
   if (h.prompts_offset != 0) ranges.push_back({h.prompts_offset, h.item_slots * sizeof(layout::PromptRecord)});
   for (uint32_t i = 0; i < h.index_count; ++i) {
@@ -339,7 +347,7 @@ void Checker::check_blocks() {
     uint64_t generation = observe(shared.generation);
     if (generation % 2 == 0) continue;
     BlockRecord record{generation,           peek(shared.start_row), peek(shared.lane), peek(shared.rows),
-                       peek(shared.previous), peek(shared.next),      0,                0};
+                       peek(shared.previous), peek(shared.next),      0,                peek(shared.backing)};
     fence_copy_before_check();
     if (peek(shared.generation) == generation) check_block(block, record);
   }
@@ -352,6 +360,8 @@ void Checker::check_block(uint32_t block, const BlockRecord& record) {
   rule(record.rows <= h.block_steps, "block %u: %u rows, it has room for %u", block, record.rows, h.block_steps);
   rule(record.start_row % h.block_steps == 0 && record.start_row < kRowsMost, "block %u: begins at row %llu, blocks have %u", block,
        Value{record.start_row}, h.block_steps);
+  rule(h.parts == 0 || record.backing == layout::kBlockBacked, "block %u of generation %llu has no memory", block,
+       Value{record.generation});
   auto neighbour = [&](uint32_t other) { return other == kNone || (other < h.block_count && other != block); };
   bool sound = rule(neighbour(record.next) && neighbour(record.previous), "block %u: between %u and %u, of %u", block,
                     record.previous, record.next, h.block_count);
@@ -496,6 +506,37 @@ void Checker::check_intent() {
   if (op == IntentOp::kTake || op == IntentOp::kReturn) return;
   bool may_lack = layout::makes_item(op) && intent.slot == kNone;
   rule(may_lack || intent.slot < slots, "intent %u: slot %u of %llu", intent.op, intent.slot, Value{slots});
+}
+
+bool Checker::has_part(uint32_t channel, uint32_t part) const {
+  return parts_[part].channel == channel && parts_[part].given != 0;
+}
+
+// Whoever may store into a block or a slot has the part that it is in.
+void Checker::check_parts() {
+  const TableHeader& h = *header_;
+  if (h.parts == 0 || !strict()) return;
+  uint32_t backed = 0;
+  for (uint32_t block = 0; block < h.block_count; ++block) {
+    const BlockRecord& record = blocks_[block];
+    uint32_t part = block / h.block_budget;
+    if (record.backing != 0) ++backed;
+    rule(record.generation % 2 == 0 || record.writer == 0 || has_part(record.writer, part),
+         "block %u of part %u is writer %u's, who has another", block, part, record.writer);
+  }
+  rule(backed <= h.block_budget, "%u blocks have memory, at most %u are to", backed, h.block_budget);
+  for (uint32_t slot = 0; slot < h.episode_slots; ++slot) {
+    const EpisodeRecord& record = episodes_[slot];
+    uint32_t part = slot / (h.episode_slots / h.parts);
+    rule(record.generation % 2 == 0 || record.writer == 0 || has_part(record.writer, part),
+         "episode slot %u of part %u is writer %u's, who has another", slot, part, record.writer);
+  }
+  for (uint32_t index = 0; index < h.lanes_max; ++index) {
+    const LaneRecord& lane = lanes_[index];
+    bool has = lane.state == 0;
+    for (uint32_t part = 0; part < h.parts && !has; ++part) has = has_part(lane.channel, part);
+    rule(has && (lane.state == 0 || lane.channel != 0), "lane %u: its writer %u has no part", index, lane.channel);
+  }
 }
 
 }  // namespace

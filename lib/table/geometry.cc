@@ -1,9 +1,12 @@
 #include "table/geometry.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <unordered_set>
 
 #include "base/utf8.h"
@@ -26,6 +29,7 @@ constexpr uint64_t kColumnAlignment = 128;
 constexpr uint64_t kCellBytesMax = uint64_t{1} << 40;
 constexpr uint32_t kPromptGroupsMax = 1u << 16;
 constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 46;
+constexpr uint32_t kWritersDefault = 8;
 
 struct DtypeRow {
   uint32_t bytes;
@@ -240,6 +244,33 @@ Status plan_limiter(const TableCreateRequest& request, TableHeader* header) {
   return {};
 }
 
+// Memory is given and taken by pages.
+uint64_t page_bytes() { return std::max<uint64_t>(layout::kPageBytes, static_cast<uint64_t>(sysconf(_SC_PAGESIZE))); }
+
+Status plan_isolation(const TableCreateRequest& request, TableHeader* header) {
+  if (request.payload_isolation > GEAR_ISOLATION_PER_WRITER) {
+    return error(GEAR_EINVAL, "create table \"%s\": payload_isolation %u; give a gear_isolation, none 0 or per_writer 1",
+                 request.name, request.payload_isolation);
+  }
+  if (request.payload_isolation == GEAR_ISOLATION_NONE) {
+    if (request.writers_max == 0) return {};
+    return error(GEAR_EINVAL, "create table \"%s\": writers_max %u without payload_isolation; leave it 0, or ask for per_writer",
+                 request.name, request.writers_max);
+  }
+  if (request.writers_max > layout::kPartsMax) {
+    return error(GEAR_EINVAL, "create table \"%s\": writers_max %u; give at most %u, or 0 for %u", request.name,
+                 request.writers_max, layout::kPartsMax, kWritersDefault);
+  }
+  if (request.huge_pages == GEAR_WANT_REQUIRED || request.lock == GEAR_WANT_REQUIRED) {
+    return error(GEAR_EUNSUPPORTED,
+                 "create table \"%s\": huge_pages %u and lock %u with payload_isolation per_writer, whose memory moves from writer "
+                 "to writer; leave both out, or the isolation",
+                 request.name, request.huge_pages, request.lock);
+  }
+  header->parts = request.writers_max != 0 ? request.writers_max : kWritersDefault;
+  return {};
+}
+
 Status plan_sharing(const TableCreateRequest& request, TableHeader* header) {
   if (request.versions > 1 || request.prompt_groups_max > kPromptGroupsMax) {
     return error(GEAR_EINVAL, "create table \"%s\": versions %u, prompt_groups_max %u; give 0 or 1, and at most %u",
@@ -295,7 +326,7 @@ Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
   header.presence_bytes = (header.column_count + 7) / 8;
   header.presence_offset = block;
   block += uint64_t{header.presence_bytes} * header.block_steps;
-  header.block_bytes = align_up(block, kColumnAlignment);
+  header.block_bytes = align_up(block, header.parts != 0 ? page_bytes() : kColumnAlignment);
   header.episode_cell_bytes = align_up(episode, kColumnAlignment);
   return {};
 }
@@ -314,12 +345,31 @@ Status plan_block_count(const TableCreateRequest& request, TableHeader* header) 
   uint64_t slack = lanes * (3 + blocks_ahead(*header)) + 2;
   slack += std::min(reach * lanes, blocks / 2 + 2 * reach);
   blocks += slack;
-  if (blocks >= layout::kNone) {
+  uint64_t numbers = blocks * std::max(header->parts, 1u);
+  if (numbers >= layout::kNone) {
     return error(GEAR_ESIZE, "create table \"%s\": %llu blocks; raise block_steps", request.name,
-                 static_cast<unsigned long long>(blocks));
+                 static_cast<unsigned long long>(numbers));
   }
-  header->block_count = static_cast<uint32_t>(blocks);
+  header->block_budget = static_cast<uint32_t>(blocks);
+  header->block_count = static_cast<uint32_t>(numbers);
   return {};
+}
+
+// Slots that a part has: for all items, and what open lanes hold. With parts, whole pages of them.
+Status plan_episodes(const TableCreateRequest& request, TableHeader* header, uint64_t* bytes) {
+  *bytes = 0;
+  if (header->episode_cell_bytes == 0) return {};
+  uint64_t slots = header->item_slots + uint64_t{header->lanes_max} * 3;
+  if (header->parts != 0) {
+    uint64_t page = page_bytes();
+    slots = align_up(slots, page / std::gcd(page, header->episode_cell_bytes)) * header->parts;
+    if (slots >= layout::kNone) {
+      return error(GEAR_ESIZE, "create table \"%s\": %llu slots for per-episode cells, at most %u; lower writers_max or capacity_items",
+                   request.name, static_cast<unsigned long long>(slots), layout::kNone - 1);
+    }
+  }
+  header->episode_slots = static_cast<uint32_t>(std::min<uint64_t>(slots, layout::kNone - 1));
+  return multiply(request.name, "per-episode cells", header->episode_slots, header->episode_cell_bytes, bytes);
 }
 
 Status place(const TableCreateRequest& request, TableHeader* header) {
@@ -327,12 +377,7 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
   GEAR_TRY(multiply(request.name, "marks", uint64_t{header->block_count} * 4, header->block_steps,
                     &marks));
   GEAR_TRY(multiply(request.name, "steps", header->block_count, header->block_bytes, &data));
-  if (header->episode_cell_bytes != 0) {
-    uint64_t slots = header->item_slots + uint64_t{header->lanes_max} * 3;
-    header->episode_slots = static_cast<uint32_t>(std::min<uint64_t>(slots, layout::kNone - 1));
-    GEAR_TRY(multiply(request.name, "per-episode cells", header->episode_slots,
-                      header->episode_cell_bytes, &episodes));
-  }
+  GEAR_TRY(plan_episodes(request, header, &episodes));
 
   uint64_t at = align_up(sizeof(TableHeader), layout::kContentionBytes);
   auto take = [&at](uint64_t bytes) {
@@ -352,6 +397,7 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
     header->prompts_offset = take(uint64_t{header->item_slots} * sizeof(layout::PromptRecord));
   }
   header->episodes_offset = take(uint64_t{header->episode_slots} * sizeof(layout::EpisodeRecord));
+  if (header->parts != 0) header->parts_offset = take(header->parts * sizeof(layout::PartRecord));
   for (uint32_t i = 0; i < header->index_count; ++i) {
     layout::IndexRecord& index = header->indexes[i];
     uint32_t first = 0;
@@ -361,9 +407,10 @@ Status place(const TableCreateRequest& request, TableHeader* header) {
   }
   header->directory_bytes = align_up(at, layout::kPageBytes);
 
-  header->data_blocks_offset = layout::kPageBytes;
-  header->data_episodes_offset = align_up(header->data_blocks_offset + data, layout::kPageBytes);
-  header->data_bytes = align_up(header->data_episodes_offset + episodes, layout::kPageBytes);
+  uint64_t page = header->parts != 0 ? page_bytes() : layout::kPageBytes;
+  header->data_blocks_offset = page;
+  header->data_episodes_offset = align_up(header->data_blocks_offset + data, page);
+  header->data_bytes = align_up(header->data_episodes_offset + episodes, page);
   return {};
 }
 
@@ -414,6 +461,7 @@ Result<Geometry> plan_geometry(const TableCreateRequest& request, const ColumnSp
   GEAR_TRY(plan_selectors(request, selectors, &header));
   GEAR_TRY(plan_sharing(request, &header));
   GEAR_TRY(plan_limiter(request, &header));
+  GEAR_TRY(plan_isolation(request, &header));
   GEAR_TRY(plan_blocks(request, &geometry));
   GEAR_TRY(plan_block_count(request, &header));
   GEAR_TRY(place(request, &header));

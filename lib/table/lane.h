@@ -30,6 +30,7 @@ struct Lane {
   bool open = false;
   LaneOwner* owner = nullptr;  // nullptr: nobody who could lose it
   uint32_t channel = 0;        // its writer's; 0: none
+  uint32_t part = 0;           // of the data, its writer's
   uint32_t owner_index = 0;    // its own number of the lane
   bool named = false;
   uint64_t name = 0;

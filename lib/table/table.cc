@@ -30,8 +30,7 @@ Result<std::unique_ptr<Table>> Table::create(const Geometry& geometry, uint64_t 
       Segment::create(purpose, SegmentKind::kDirectory, geometry.header.directory_bytes,
                       instance_id, table_id, memory);
   if (!directory.ok()) return directory.status();
-  Result<Segment> data = Segment::create(purpose, SegmentKind::kData, geometry.header.data_bytes,
-                                         instance_id, table_id, memory);
+  Result<TableData> data = TableData::create(purpose, geometry.header, instance_id, table_id, memory);
   if (!data.ok()) return data.status();
   table->directory_ = directory.take();
   table->data_ = data.take();
@@ -47,14 +46,14 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
   header_->segment = segment;
   header_->table_id = table_id;
   header_->directory_bytes = directory_.size();
-  header_->data_bytes = data_.size();
+  header_->data_bytes = data_.bytes();
   header_->state = static_cast<uint32_t>(TableState::kOpen);
 
   memcpy(layout::at_offset<ColumnRecord>(base, header_->columns_offset), geometry.columns.data(),
          geometry.columns.size() * sizeof(ColumnRecord));
   bind();
   pool_->format();
-  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_.push_back(slot);
+  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_[part_of_slot(slot)].push_back(slot);
   open_selectors(true);
   data_.publish_magic();
   directory_.publish_magic();  // last: a table is whole when this is
@@ -69,11 +68,14 @@ void Table::bind() {
   items_ = layout::at_offset<ItemRecord>(base, header_->items_offset);
   episodes_ = layout::at_offset<EpisodeRecord>(base, header_->episodes_offset);
 
-  pool_ = std::make_unique<BlockPool>(header_, blocks_);
+  parts_ = layout::at_offset<layout::PartRecord>(base, header_->parts_offset);
+
+  pool_ = std::make_unique<BlockPool>(header_, blocks_, &data_);
   lanes_.resize(header_->lanes_max);
   free_items_.reserve(header_->item_slots);
   episode_holds_.assign(header_->episode_slots, 0);
-  free_episodes_.reserve(header_->episode_slots);
+  free_episodes_.resize(std::max(header_->parts, 1u));
+  for (auto& free : free_episodes_) free.reserve(header_->episode_slots / free_episodes_.size());
   if (header_->versions_offset != 0) {
     versions_ = layout::at_offset<uint64_t>(base, header_->versions_offset);
   }
@@ -113,6 +115,8 @@ uint32_t Table::open_lane(uint32_t channel, uint32_t owner_index) {
     lane.open = true;
     lane.blocks.reserve(kGrantsAheadMax + 4);
     lane.channel = channel;
+    lane.part = part_of(channel);
+    GEAR_ASSERT(lane.part != kNone, "channel %u has no part", channel);
     lane.owner_index = owner_index;
     LaneRecord& record = lane_records_[index];
     note(record.channel, channel);
@@ -157,11 +161,11 @@ bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
   Lane& lane = lanes_[index];
   while (pool_->free_count() == 0 && (remove_something() || drop_redelivery())) {
   }
-  uint32_t block = pool_->next_free();
-  if (block == kNone) return false;
+  if (!pool_->provide(lane.part)) return false;
+  uint32_t block = pool_->next_free(lane.part);
   uint64_t wants = lane.wants - uint64_t{layout::wanted_blocks(lane.wants) > 0};
   intend_grant(layout::IntentOp::kGrantBlock, index, block, blocks_[block].generation, wants);
-  pool_->take(index, lane.channel, lane.granted_row);
+  pool_->take(lane.part, index, lane.channel, lane.granted_row);
   set_wants(index, wants);
   end_intent();
   lane.blocks.push_back(block);
@@ -173,12 +177,13 @@ bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
 }
 
 bool Table::grant_episode(uint32_t index, uint32_t* slot) {
-  while (free_episodes_.empty() && (remove_something() || drop_redelivery())) {
-  }
-  if (free_episodes_.empty()) return false;
-  *slot = free_episodes_.back();
-  free_episodes_.pop_back();
   Lane& lane = lanes_[index];
+  std::vector<uint32_t>& free = free_episodes_[lane.part];
+  while (free.empty() && (remove_something() || drop_redelivery())) {
+  }
+  if (free.empty()) return false;
+  *slot = free.back();
+  free.pop_back();
   EpisodeRecord& record = episodes_[*slot];
   uint64_t one = uint64_t{layout::wanted_episodes(lane.wants) > 0} << 16;
   intend_grant(layout::IntentOp::kGrantEpisode, index, *slot, record.generation, lane.wants - one);
@@ -206,7 +211,7 @@ void Table::drop_episode(uint32_t slot) {
   if (--episode_holds_[slot] > 0) return;
   // As for blocks: the generation turns before a writer may store into the slot's cells again.
   publish(episodes_[slot].generation, episodes_[slot].generation + 1);
-  free_episodes_.push_back(slot);
+  free_episodes_[part_of_slot(slot)].push_back(slot);
 }
 
 void Table::sync_lane(const Lane& lane, uint32_t index) {

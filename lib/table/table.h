@@ -21,6 +21,7 @@
 #include "table/item_order.h"
 #include "table/lane.h"
 #include "table/prompt_groups.h"
+#include "table/table_data.h"
 
 namespace gear {
 
@@ -35,12 +36,12 @@ enum class Admit {
 // Conductor only, throughout. It writes the directory; direct samplers read it meanwhile and rely on the orders stated in
 // layout/directory.h. Every operation is O(1) but for the selectors' O(log n), blocks within reach, and items that span
 // many blocks. Steady state allocates nothing but what prompt groups and redeliveries of consumer groups keep.
-// Files: table.cc, table_lanes.cc, table_steps.cc, table_items.cc, table_groups.cc; intent.cc for those to come; adopt.cc,
+// Files: table.cc, table_lanes.cc, table_parts.cc, table_steps.cc, table_items.cc, table_groups.cc; intent.cc for those to come; adopt.cc,
 // adopt_lanes.cc, with the rules of fsck.cc.
 class Table {
  public:
   // Makes the segments and formats them: may take long, so it runs outside the conductor's thread.
-  // Errors: those of Segment::create.
+  // Errors: those of TableData::create.
   static Result<std::unique_ptr<Table>> create(const Geometry& geometry, uint64_t instance_id,
                                                uint64_t table_id, const MemoryOptions& memory);
 
@@ -49,7 +50,7 @@ class Table {
   //   claims: own_lane for each lane that has a writer, rest_of for each writer's channel, adopt_draw for each draw that
   //   is out, and calls finish_adoption. Until then nothing else may be asked of the table.
   // Errors: ECORRUPT, the text names what contradicts what; ENOMEM.
-  static Result<std::unique_ptr<Table>> adopt(Segment directory, Segment data);
+  static Result<std::unique_ptr<Table>> adopt(Segment directory, TableData data);
   // Blocks and episode slots, held from here on, that the writer of a channel may be storing into and that no lane of it
   // has. The channel is one that lives: what others were storing into is free after finish_adoption.
   LaneRest rest_of(uint32_t channel);
@@ -59,7 +60,7 @@ class Table {
   // Finishes the step at which the other server died; closes lanes that nobody owns; frees what nobody needs.
   void finish_adoption();
   // For one who adopts them in this process. The table is of no use after it.
-  void take_segments(Segment* directory, Segment* data);
+  void take_segments(Segment* directory, TableData* data);
 
   // Of the writer's record that is applied next. When it is the one at which a server died, what of it is done already is
   // not done again.
@@ -86,7 +87,19 @@ class Table {
   layout::TableState state() const { return static_cast<layout::TableState>(header_->state); }
   void set_state(layout::TableState state);
   const Segment& directory() const { return directory_; }
-  const Segment& data() const { return data_; }
+  const TableData& data() const { return data_; }
+
+  // Parts of the data (table_parts.cc), with payload isolation. A writer's channel takes one before it opens lanes: one of its
+  // user that nobody has now, else one that nobody ever had; it is left when nobody stores into it any more. Errors: ELIMIT.
+  bool parted() const { return header_->parts != 0; }
+  Result<uint32_t> take_part(uint32_t channel, uint32_t uid);
+  bool part_left_for(uint32_t uid) const { return part_for(uid) != layout::kNone; }
+  // kNone: it has none.
+  uint32_t part_of(uint32_t channel) const;
+  void leave_part(uint32_t channel);
+  // Some blocks have no memory, though the table is to have it; that is tried again when blocks are granted.
+  bool short_of_memory() const { return pool_->short_of_memory(); }
+  uint64_t memory_moves() const { return pool_->moves(); }
 
   // Lanes. open_lane: kNone when lanes_max are open. owner_index: the writer's own number of it. Channels count from 1.
   uint32_t open_lane(uint32_t channel, uint32_t owner_index = 0);
@@ -221,6 +234,12 @@ class Table {
   void free_unneeded();
   void carry_out_reset();
   void leave_episode(uint32_t slot);
+  uint32_t part_for(uint32_t uid) const;
+  void finish_parts();
+  bool claimed(uint32_t channel) const;
+  uint32_t part_of_slot(uint32_t slot) const {
+    return parted() ? slot / (header_->episode_slots / header_->parts) : 0;
+  }
   void set_wants(uint32_t lane, uint64_t wants);
   void intend_grant(layout::IntentOp op, uint32_t lane, uint32_t slot, uint64_t generation, uint64_t wants);
   bool hidden(uint32_t slot) const;
@@ -311,13 +330,14 @@ class Table {
   void drop_episode(uint32_t slot);
 
   Segment directory_;
-  Segment data_;
+  TableData data_;
   layout::TableHeader* header_ = nullptr;
   layout::LaneRecord* lane_records_ = nullptr;
   layout::BlockRecord* blocks_ = nullptr;
   uint32_t* marks_ = nullptr;
   layout::ItemRecord* items_ = nullptr;
   layout::EpisodeRecord* episodes_ = nullptr;
+  layout::PartRecord* parts_ = nullptr;
 
   std::unique_ptr<BlockPool> pool_;
   std::vector<Lane> lanes_;
@@ -338,7 +358,7 @@ class Table {
 
   std::vector<uint32_t> free_items_;
   uint32_t items_used_ = 0;  // slots from here on were never used
-  std::vector<uint32_t> free_episodes_;
+  std::vector<std::vector<uint32_t>> free_episodes_;  // by part; one without parts
   std::vector<uint32_t> episode_holds_;
   uint64_t changes_ = 0;
 

@@ -101,6 +101,7 @@ void FakeTable::format_header() {
   block_bytes += uint64_t{header.presence_bytes} * options_.block_steps;
   header.block_bytes = align_up(block_bytes, options_.block_alignment);
   header.episode_cell_bytes = align_up(episode_bytes, 128);
+  header.block_budget = header.block_count;
   header.episode_slots = episode_bytes != 0 ? static_cast<uint32_t>(options_.episodes.size()) : 0;
 
   uint64_t at = sizeof(layout::TableHeader);
