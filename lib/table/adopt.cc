@@ -22,6 +22,10 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, TableData data) t
     return error(GEAR_ECORRUPT, "adopt table: %s%s", findings.texts.front().c_str(),
                  findings.texts.size() > 1 || findings.left_out > 0 ? " (and more)" : "");
   }
+  uint32_t parts = static_cast<const TableHeader*>(directory.data())->parts;
+  if (data.parts() != parts) {
+    return error(GEAR_ECORRUPT, "adopt table: data of %u parts, the header says %u", data.parts(), parts);
+  }
   std::unique_ptr<Table> table(new Table());
   table->directory_ = std::move(directory);
   table->data_ = std::move(data);

@@ -35,6 +35,7 @@ Result<TableData> TableData::create(const std::string& purpose, const TableHeade
   }
   GEAR_TRY(check_room(purpose, layout::data_memory_bytes(header), memory));
   TableData data;
+  data.parts_ = header.parts;
   data.bytes_ = header.data_bytes;
   data.segments_.reserve(header.parts);
   for (uint32_t part = 0; part < header.parts; ++part) {
@@ -71,6 +72,7 @@ Result<TableData> TableData::adopt(const std::string& purpose, const TableHeader
                  layout::kPartsMax);
   }
   TableData data;
+  data.parts_ = header.parts;
   data.bytes_ = header.data_bytes;
   for (uint32_t part = 0; part < header.parts; ++part) {
     Result<Segment> adopted = Segment::adopt(purpose, SegmentKind::kPart, instance_id, part_object(table_id, part));

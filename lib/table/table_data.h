@@ -33,7 +33,8 @@ class TableData {
   // The names stay when this goes.
   void keep_names();
 
-  // What header.data_bytes is to say.
+  // What header.parts and header.data_bytes are to say.
+  uint32_t parts() const { return parts_; }
   uint64_t bytes() const { return bytes_; }
   std::vector<int> read_only_fds() const;
   int writable_fd(uint32_t part) const { return segments_[part].writable_fd(); }
@@ -52,6 +53,7 @@ class TableData {
                    const MemoryOptions& memory);
 
   std::vector<Segment> segments_;
+  uint32_t parts_ = 0;
   uint64_t bytes_ = 0;
 };
 

@@ -37,7 +37,7 @@ inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint6
   must(made.status().code(), "create");
   std::unique_ptr<Table> table = made.take();
   memset(static_cast<char*>(table->data().data()) + layout::kPageBytes, 1,
-         table->data().size() - layout::kPageBytes);
+         table->data().bytes() - layout::kPageBytes);
   uint32_t lane = table->open_lane(1);
   Rng rng(3);
   for (uint64_t step = 0; step < items; ++step) {

@@ -32,6 +32,7 @@ struct Setup {
   uint32_t item_length = 3;
   uint32_t episodes = 5;
   uint32_t new_priority = 0;
+  uint32_t parts = 0;    // payload isolation
   double half_life = 4;  // below 0.5, what no caller may ask for: weights are scaled often
   bool exact() const { return remover != GEAR_SELECT_UNIFORM && remover != GEAR_SELECT_PRIORITIZED; }
 };
@@ -61,6 +62,8 @@ std::unique_ptr<Table> make_table(const Setup& setup) {
   request.window_before_max = setup.windows == 0 ? GEAR_REACH_NONE : setup.windows;
   request.window_after_max = setup.windows == 0 ? GEAR_REACH_NONE : setup.windows;
   request.versions = setup.versions;
+  request.payload_isolation = setup.parts != 0;
+  request.writers_max = setup.parts;
   request.capacity_bytes = setup.capacity_bytes;
   request.new_priority = setup.new_priority;
   layout::SelectorSpec selectors[2]{};
@@ -228,6 +231,7 @@ class Scenario {
       pictures_.push_back(picture_of(driver.table()));
     }
     uint64_t stores = crash_points_counted();
+    EXPECT_EQ(driver.table().memory_moves() > 0, setup_.parts > 0);
     expect_all_back(driver);
     return stores;
   }
@@ -236,7 +240,9 @@ class Scenario {
   bool fork_and_die(std::unique_ptr<Table>& table, uint64_t at, bool adopt, const std::string& place = "") {
     fflush(stdout);
     madvise(table->directory().data(), table->directory().size(), MADV_DOFORK);
-    madvise(table->data().data(), table->data().size(), MADV_DOFORK);
+    for (uint32_t part = 0; part < std::max(table->header().parts, 1u); ++part) {
+      madvise(table->data().segment(part).data(), table->data().segment(part).size(), MADV_DOFORK);
+    }
     pid_t child = fork();
     if (child == 0) {
       crash_points_arm(at);
@@ -262,7 +268,7 @@ class Scenario {
 
   static std::unique_ptr<Table> adopted(std::unique_ptr<Table> table) {
     Segment directory;
-    Segment data;
+    TableData data;
     table->take_segments(&directory, &data);
     Result<std::unique_ptr<Table>> made = Table::adopt(std::move(directory), std::move(data));
     EXPECT_TRUE(made.ok()) << made.status().text();
@@ -314,7 +320,7 @@ class Scenario {
   }
 
   void expect_sound(const Table& table) {
-    Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().size(),
+    Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().bytes(),
                                         CheckForm::kAdoption);
     EXPECT_TRUE(findings.texts.empty()) << findings.texts.front();
     // A retune that was cut off leaves one of the two ranges, or no lower bound.
@@ -354,7 +360,7 @@ class Scenario {
       if (table.lane_record(lane).state != 0) table.close_lane(lane);
     }
     table.reset();
-    EXPECT_EQ(table.header().counters.blocks_free, table.header().block_count);
+    EXPECT_EQ(table.header().counters.blocks_free, table.header().block_budget);
     for (uint32_t slot = 0; slot < table.header().episode_slots; ++slot) {
       EXPECT_EQ(episodes_of(table)[slot].generation % 2, 0u) << "episode slot " << slot;
     }
@@ -398,6 +404,10 @@ const Setup kSetups[] = {
      .block_steps = 2, .cells = true},
     {.name = "episodes, uniform, lifo", .policy = GEAR_ITEMS_EPISODE, .remover = GEAR_SELECT_LIFO,
      .capacity = 3, .block_steps = 1, .capacity_bytes = 40},
+    // So many parts that memory moves to the two writers' from others.
+    {.name = "steps, uniform, fifo, isolated", .parts = 16},
+    {.name = "episodes, prioritized, fifo, isolated", .policy = GEAR_ITEMS_EPISODE, .sampler = GEAR_SELECT_PRIORITIZED,
+     .block_steps = 1, .cells = true, .parts = 24},
 };
 
 class TableCrashes : public ::testing::TestWithParam<Setup> {};

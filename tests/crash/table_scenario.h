@@ -120,8 +120,10 @@ inline const EpisodeRecord* episodes_of(const Table& table) {
 inline uint64_t* cell_of(const Table& table, uint32_t block, uint64_t row) {
   const layout::TableHeader& header = table.header();
   const auto* column = layout::at_offset<layout::ColumnRecord>(table.directory().data(), header.columns_offset);
-  return layout::at_offset<uint64_t>(table.data().data(),
-                                     header.data_blocks_offset + block * header.block_bytes + column->offset + row * 8);
+  uint32_t part = header.parts != 0 ? block / header.block_budget : 0;
+  uint64_t in_part = block - part * header.block_budget;
+  return layout::at_offset<uint64_t>(table.data().segment(part).data(),
+                                     header.data_blocks_offset + in_part * header.block_bytes + column->offset + row * 8);
 }
 
 // The client's stores: not those of the conductor, so that no crash point is among them.
@@ -175,6 +177,9 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
   Admit admit = Admit::kDone;
   switch (op.what) {
     case Do::kOpen:
+      if (table_->part_of(op.channel) == kNone) {
+        ASSERT_TRUE(table_->take_part(op.channel, 1000 + op.channel).ok());
+      }
       if (lane == kNone) {
         lane = table_->open_lane(op.channel, op.lane);
         ASSERT_NE(lane, kNone);

@@ -298,11 +298,15 @@ name = "shared"
 capacity_items = 10
 columns = ["x:f32"]
 mode = "0640"
+payload_isolation = "per_writer"
+writers_max = 5
 """
     server = place.serve("--config", place.file("geard.toml", text))
     assert_equal(stat.S_IMODE(os.stat(server.socket).st_mode), 0o666)
     ours = server.json("table", "describe", "shared")
     assert_equal((ours["mode"], ours["owner_uid"]), ("0640", os.getuid()))
+    assert_equal((ours["payload_isolation"], ours["writers_max"]), ("per_writer", 5))
+    assert_fault(place, '[[table]]\npayload_isolation = "per_lane"\n', 2, 21, "none|per_writer")
     assert_fault(place, '[server]\naccess = "some"\n', 2, 10, "own|any")
     assert_fault(place, '[server]\nuser_lanes_max = "9G"\n', 2, 18, "0 for no limit")
     assert_fault(place, '[server]\nuser_lane_max = 9\n', 2, 1, "user_lanes_max")

@@ -121,7 +121,8 @@ def every_option(place):
            "--window-before-max", "7", "--window-after-max", "9", "--memory", "memfd",
            "--huge-pages", "try", "--populate", "try", "--lock", "no", "--numa-node", "-1",
            "--lease-timeout", "1500ms", "--capacity-bytes", "64Mi", "--versions", "yes",
-           "--prompt-groups-max", "12", "--mode", "0640")
+           "--prompt-groups-max", "12", "--mode", "0640", "--payload-isolation", "per_writer",
+           "--writers-max", "3")
     ours = server.json("table", "describe", "t")
     wanted = {"capacity_items": 2000, "items": "sequence", "item_length": 8, "item_period": 4,
               "short_episodes": "none", "sampler": "prioritized", "remover": "uniform",
@@ -129,7 +130,8 @@ def every_option(place):
               "episode_steps_max": 1000, "lanes_max": 5, "block_steps": 32, "window_before_max": 7,
               "window_after_max": 9, "memory": "memfd", "direct": False,
               "capacity_bytes": 64 << 20, "versions": True, "prompt_groups_max": 12,
-              "mode": "0640", "owner_uid": os.getuid(), "owner_gid": os.getgid()}
+              "mode": "0640", "owner_uid": os.getuid(), "owner_gid": os.getgid(),
+              "payload_isolation": "per_writer", "writers_max": 3}
     assert_equal({key: ours[key] for key in wanted}, wanted)
     assert ours["capacity_steps"] >= 16384, ours["capacity_steps"]
     assert_equal(ours["limiter"], {"samples_per_insert": 4, "min_size": 100, "min_diff": -100,
@@ -147,7 +149,8 @@ def describe_keys(place):
                   "top_k", "selector_count", "new_priority", "table_weights", "versions",
                   "prompt_groups_max", "max_times_sampled", "limiter", "direct", "lanes_max", "window_before_max", "window_after_max",
                   "block_steps", "block_count", "block_bytes", "directory_bytes", "data_bytes",
-                  "memory", "owner_uid", "owner_gid", "mode", "columns", "stats"])
+                  "memory", "owner_uid", "owner_gid", "mode", "payload_isolation", "writers_max",
+                  "columns", "stats"])
     assert_equal(list(ours["columns"][0]),
                  ["name", "dtype", "element_bytes", "shape", "per_episode", "optional", "cell_bytes"])
     assert_equal(list(ours["stats"]),

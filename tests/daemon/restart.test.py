@@ -3,6 +3,8 @@
 # ctest: Restart.KeepsTablesCountersAndHandles -- tables
 # ctest: Restart.TakesARunningWritersStepsOnce -- writer
 # ctest: Restart.AdmitsWhatWasInTheRingBeforeItServes -- ring
+# ctest: Restart.KeepsThePartsOfWriters -- parts
+# ctest: Restart.SetsATableAsideThatLacksAPart -- lost_part
 # ctest: Restart.GivesBackWhatAWriterHeldThatDiedMeanwhile -- dead_writer
 # ctest: Restart.KeepsWhatALivingWriterHoldsUntilItDies -- stopped_writer
 # ctest: Restart.HoldsTheBlocksOfAWriterWhoseChannelIsLost -- lost_channel
@@ -186,6 +188,62 @@ def ring(place):
 
 # Ten steps, of which the items need three blocks; the writer is granted more ahead.
 BLOCKS_OF_FOUR = ["--block-steps", "4"]
+
+
+def parts_of(server):
+    return [SHM + one for one in harness.segments_of(instance_of(server)) if ".part." in one]
+
+
+def parts(place):
+    server = create(place.serve(), "t", "--payload-isolation", "per_writer", "--writers-max", "3", "--block-steps", "64")
+    memory = server.json("table", "describe", "t")["data_bytes"]
+    used = lambda: sum(os.stat(path).st_blocks * 512 for path in parts_of(server))  # noqa: E731
+    assert_equal((len(parts_of(server)), used()), (3, memory))
+    peers = [libgear.Peer(server.endpoint, "t") for _ in range(3)]
+    writers = [peer.writer() for peer in peers]
+    steps = 0
+    for round_ in range(4):
+        # One after the other fills the table: memory goes to its part.
+        peer, one = peers[round_ % 3], writers[round_ % 3]
+        for _ in range(3000):
+            assert_equal(peer.append(one, steps, 10), 0)
+            steps += 1
+        kill(server)
+        server = place.serve(socket=server.socket)
+        for peer, one in zip(peers, writers):
+            assert_equal(peer.append(one, steps, 10), 0)
+            steps += 1
+        for peer, one in zip(peers, writers):
+            assert_equal(peer.flush(one, 10), 0)
+        assert_equal((stats(server)["steps"], stats(server)["items"]), (steps, 1000))
+        assert_equal(used(), memory)
+        assert_equal(server.gearctl("fsck", "--online", "t").returncode, harness.OK)
+    # A dead writer's part is free after the restart that follows.
+    peers[0].call("gear_close", peers[0].client)
+    with libgear.Peer(server.endpoint, "t") as peer:
+        one = peer.writer()
+        assert_equal(peer.append(one, steps, 10), 0)
+        assert_equal(peer.flush(one, 10), 0)
+    for peer in peers[1:]:
+        peer.call("gear_close", peer.client)
+    until("the lanes are closed", lambda: line(server)["lanes_open"] == 0)
+    name = instance_of(server)
+    assert_equal(server.stop(), harness.OK)
+    assert_equal(harness.segments_of(name), [])
+
+
+def lost_part(place):
+    server = create(create(place.serve(), "good"), "t", "--payload-isolation", "per_writer")
+    name, lost = instance_of(server), parts_of(server)[3]
+    kill(server)
+    os.unlink(lost)
+    server = place.serve(socket=server.socket)
+    assert_equal(line(server, "good")["state"], "open")
+    assert_equal(line(server)["state"], "set aside")
+    assert_in(os.path.basename(lost), line(server)["why"])
+    assert_equal(len(parts_of(server)), 7)
+    assert_equal(server.gearctl("table", "rm", "t").returncode, harness.OK)
+    assert_equal([one for one in harness.segments_of(name) if ".part." in one], [])
 
 
 def dead_writer(place):

@@ -130,7 +130,7 @@ struct Work {
 void* guard() { return mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 
 void must_hold(const Table& table, const char* when) {
-  Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().size(),
+  Findings findings = find_contradictions(table.directory().data(), table.directory().size(), table.data().bytes(),
                                       CheckForm::kAdoption);
   if (findings.texts.empty()) return;
   fprintf(stderr, "%s: %s\n", when, findings.texts.front().c_str());
@@ -291,10 +291,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto table = test::table_of_kind(input.byte());
   void* below = guard();
   Work work(*table);
+  if (table->parted()) (void)table->take_part(kChannel, 1000);
   for (uint32_t lane = 0; lane < kLanes; ++lane) table->open_lane(kChannel, lane);
   for (uint32_t steps = input.byte() % 32; steps > 0 && !input.empty(); --steps) work.step(input);
   must_hold(*table, "left");
-  Segment directory, cells;
+  Segment directory;
+  TableData cells;
   table->take_segments(&directory, &cells);
   damage(input, static_cast<layout::TableHeader*>(directory.data()));
   auto adopted = Table::adopt(std::move(directory), std::move(cells));

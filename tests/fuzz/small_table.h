@@ -52,7 +52,7 @@ inline layout::SelectorSpec small_selector(const char* name, uint32_t selector) 
 }
 
 // One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a per-episode column,
-// and those from 0xc0 on more items than a node of a tree has children.
+// those from 0x80 to 0xbf have their data in parts, and those from 0xc0 on more items than a node of a tree has children.
 inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
                                          const layout::SelectorSpec* selectors = nullptr, uint64_t instance_id = 1);
 // `instance_id`: of named segments; 0: memfds.
@@ -61,7 +61,12 @@ inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id =
   if (instance_id != 0) request.memory = GEAR_MEMORY_POSIX;
   layout::ColumnSpec columns[] = {small_column(), small_column("goal", GEAR_COLUMN_PER_EPISODE)};
   if (kind % 2 == 1) request.column_count = 2;
-  if (kind >= 0xc0) request.capacity_items = 70;
+  if (kind >= 0xc0) {
+    request.capacity_items = 70;
+  } else if (kind >= 0x80) {
+    request.payload_isolation = GEAR_ISOLATION_PER_WRITER;
+    request.writers_max = 3;
+  }
   layout::SelectorSpec selectors[4] = {};
   switch (kind / 2 % 5) {
     case 0: break;

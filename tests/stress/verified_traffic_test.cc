@@ -60,7 +60,7 @@ struct Totals {  // shared by the processes of the test
     }                                                                                        \
   } while (false)
 
-int create_table(gear_client* client, gear_table** table) {
+int create_table(gear_client* client, uint32_t isolation, gear_table** table) {
   gear_column_options columns[5];
   const char* const names[] = {"lane", "step", "age", "length", "data"};
   const uint32_t dtypes[] = {GEAR_U64, GEAR_U64, GEAR_U32, GEAR_U32, GEAR_U8};
@@ -77,6 +77,7 @@ int create_table(gear_client* client, gear_table** table) {
   options.column_count = 5;
   options.capacity_items = kCapacity;
   options.lanes_max = kWriters * kLanesEach;
+  options.payload_isolation = isolation;
   CHECK_OK(gear_table_create(client, &options, table));
   return 0;
 }
@@ -247,7 +248,9 @@ double env_number(const char* name, double otherwise) {
   return text != nullptr ? atof(text) : otherwise;
 }
 
-TEST(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
+class VerifiedTraffic : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
   double seconds = env_number("GEAR_STRESS_SECONDS", 10);
   auto seed = static_cast<uint64_t>(env_number("GEAR_TEST_SEED", 1));
   printf("seed %llu, %.0f s\n", static_cast<unsigned long long>(seed), seconds);
@@ -258,7 +261,7 @@ TEST(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
   gear_client* client = nullptr;
   gear_table* table = nullptr;
   ASSERT_EQ(gear_connect(server.endpoint().c_str(), nullptr, &client), GEAR_OK) << gear_last_error();
-  ASSERT_EQ(create_table(client, &table), 0);
+  ASSERT_EQ(create_table(client, GetParam(), &table), 0);
 
   for (uint32_t i = 0; i < kWriters; ++i) {
     children.start([&, i] { return run_writer(server.endpoint(), i, seed, totals); });
@@ -309,6 +312,9 @@ TEST(VerifiedTraffic, EveryCellOfEveryRowIsWhatItsWriterAppended) {
   EXPECT_EQ(stats.items, kCapacity);
   EXPECT_EQ(gear_close(client), GEAR_OK);
 }
+
+INSTANTIATE_TEST_SUITE_P(Isolation, VerifiedTraffic, testing::Values(GEAR_ISOLATION_NONE, GEAR_ISOLATION_PER_WRITER),
+                         [](const auto& info) { return info.param == GEAR_ISOLATION_NONE ? "None" : "PerWriter"; });
 
 }  // namespace
 }  // namespace gear::test

@@ -44,7 +44,7 @@ class Directory : public ::testing::Test {
   }
 
   layout::TableHeader& header() { return *static_cast<layout::TableHeader*>(table_->directory().data()); }
-  Status check() { return check_directory(&header(), table_->directory().size(), table_->data().size()); }
+  Status check() { return check_directory(&header(), table_->directory().size(), table_->data().bytes()); }
 
   // The word as it should not be: refused, with its name in the text; as it was: sound again.
   template <typename T>
@@ -64,8 +64,8 @@ class Directory : public ::testing::Test {
 TEST_F(Directory, OfATableIsSound) { EXPECT_TRUE(check().ok()) << check().text(); }
 
 TEST_F(Directory, ThatIsShorterThanItSaysIsRefused) {
-  EXPECT_EQ(check_directory(&header(), 64, table_->data().size()).code(), GEAR_EPROTOCOL);
-  EXPECT_EQ(check_directory(&header(), header().directory_bytes - 1, table_->data().size()).code(), GEAR_EPROTOCOL);
+  EXPECT_EQ(check_directory(&header(), 64, table_->data().bytes()).code(), GEAR_EPROTOCOL);
+  EXPECT_EQ(check_directory(&header(), header().directory_bytes - 1, table_->data().bytes()).code(), GEAR_EPROTOCOL);
   EXPECT_EQ(check_directory(&header(), table_->directory().size(), header().data_bytes - 1).code(), GEAR_EPROTOCOL);
 }
 
@@ -91,6 +91,15 @@ TEST_F(Directory, WhoseCountsAreImpossibleIsRefused) {
   refuses(words.slot_bits, 1, "slot_bits");
   refuses(words.slot_bits, 64, "slot_bits");
   refuses(words.presence_bytes, 0, "presence_bytes");
+}
+
+TEST_F(Directory, WhosePartsAreImpossibleIsRefused) {
+  layout::TableHeader& words = header();
+  refuses(words.block_budget, words.block_count - 1, "block_budget");
+  refuses(words.parts, 1, "block_bytes");  // not of whole pages
+  refuses(words.parts, layout::kPartsMax + 1, "parts");
+  refuses(words.parts, 2, "block_budget");
+  refuses(words.parts, 0xffffffffu, "_offset");
 }
 
 TEST_F(Directory, WhoseIndexesLeadOutsideIsRefused) {

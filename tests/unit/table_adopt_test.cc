@@ -68,7 +68,7 @@ void append(Table& table, uint32_t lane, uint32_t rows) {
 
 Result<std::unique_ptr<Table>> pass_on(std::unique_ptr<Table> table) {
   Segment directory;
-  Segment data;
+  TableData data;
   table->take_segments(&directory, &data);
   return Table::adopt(std::move(directory), std::move(data));
 }
@@ -389,7 +389,7 @@ TEST(TableAdopt, FindsNothingWrongOnlineWhileTheConductorWorks) {
   std::string found;
   std::thread checker([&] {
     while (!over) {
-      Findings findings = find_contradictions(table->directory().data(), table->directory().size(), table->data().size(),
+      Findings findings = find_contradictions(table->directory().data(), table->directory().size(), table->data().bytes(),
                                           CheckForm::kOnline);
       if (!findings.texts.empty()) found = findings.texts.front();
       ++checks;

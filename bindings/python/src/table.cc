@@ -77,6 +77,8 @@ bool set_option(gear_table_options& options, const std::string& name, nb::handle
   GEAR_OPTION(table_weights)
   GEAR_OPTION(capacity_bytes)
   GEAR_OPTION(mode)
+  GEAR_OPTION(payload_isolation)
+  GEAR_OPTION(writers_max)
 #undef GEAR_OPTION
   return false;
 }
@@ -163,6 +165,8 @@ nb::dict describe(Table& table) {
   result["data_bytes"] = info.data_bytes;
   result["memory"] = info.memory;
   result["direct"] = info.direct != 0;
+  result["payload_isolation"] = info.payload_isolation;
+  result["writers_max"] = info.writers_max;
   return result;
 }
 

@@ -14,6 +14,7 @@ from gear.info import ItemsResult, ServerInfo, TableInfo, TableStats
 from gear.options import (
     ANCHORS,
     AUTORESETS,
+    ISOLATIONS,
     ITEMS,
     MEMORIES,
     MODES,
@@ -26,6 +27,7 @@ from gear.options import (
     Autoreset,
     Column,
     ColumnLike,
+    Isolation,
     Items,
     Limiter,
     Memory,
@@ -116,6 +118,8 @@ class Client:
         table_weights: bool = False,
         capacity_bytes: int = 0,
         mode: int = 0,
+        payload_isolation: Isolation = "none",
+        writers_max: int = 0,
     ) -> Table:
         """Creates a table and opens it; a number left at 0 takes its default.
 
@@ -139,6 +143,8 @@ class Client:
         table_weights: keeps what samplers with normalise="table" need.
         capacity_bytes: of the items' steps together; the remover makes room beyond.
         mode: permission bits as of a file, for a geard with `--access any`; default 0o600.
+        payload_isolation: "per_writer": a writer can store into its own part of the table's memory
+            alone; at most `writers_max` writers (default 8, at most 32) are open at one time.
 
         Memory is allocated before the call returns: shortage is NoSpace here, never a fault later.
         Blocks up to the client's request_timeout. Errors: InvalidArgument, Exists, NoSpace,
@@ -174,6 +180,8 @@ class Client:
             "table_weights": int(table_weights),
             "capacity_bytes": capacity_bytes,
             "mode": mode,
+            "payload_isolation": code(ISOLATIONS, payload_isolation, "payload_isolation"),
+            "writers_max": writers_max,
         }
         packed = limiter.packed() if limiter else None
         return Table(
@@ -251,7 +259,13 @@ class Table:
         """What does not change about the table; read from shared memory."""
         raw = self._raw.describe()
         columns = {name: Column.unpacked(*rest) for name, rest in self._raw.columns().items()}
-        names = {"items": ITEMS, "sampler": SELECTORS, "remover": SELECTORS, "memory": MEMORIES}
+        names = {
+            "items": ITEMS,
+            "sampler": SELECTORS,
+            "remover": SELECTORS,
+            "memory": MEMORIES,
+            "payload_isolation": ISOLATIONS,
+        }
         coded = {field: known[raw[field]] for field, known in names.items()}
         return TableInfo(
             **{**raw, **coded, "limiter": Limiter(*raw["limiter"]), "columns": columns}

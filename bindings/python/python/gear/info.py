@@ -38,6 +38,8 @@ class TableInfo:
     data_bytes: int
     memory: str
     direct: bool
+    payload_isolation: str
+    writers_max: int
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ Selector = Literal[
 ]  # fmt: skip
 Memory = Literal["default", "posix", "memfd"]
 Want = Literal["no", "try", "required"]
+Isolation = Literal["none", "per_writer"]
 Pad = Literal["none", "left", "right"]
 Fill = Literal["zero", "edge"]
 Mode = Literal["auto", "direct", "leased"]
@@ -37,6 +38,7 @@ SELECTORS = (
 )  # fmt: skip
 MEMORIES = ("default", "posix", "memfd")
 WANTS = ("no", "try", "required")
+ISOLATIONS = ("none", "per_writer")
 PADS = ("none", "left", "right")
 FILLS = ("zero", "edge")
 MODES = ("auto", "direct", "leased")
