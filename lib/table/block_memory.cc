@@ -17,10 +17,15 @@ constexpr int64_t kRetryNs = 100'000'000;
 constexpr int64_t kSayNs = 1'000'000'000;
 }  // namespace
 
+bool BlockPool::provide(uint32_t part) {
+  if (!parted()) return !free_[part].empty();
+  if (short_of_memory() && !bare_[part].empty() && now_ns() >= retry_ns_) (void)back(part);
+  return !free_[part].empty() || bring_memory(part);
+}
+
 // Some part has it whenever less than the budget is granted, unless the system had no memory before.
 bool BlockPool::bring_memory(uint32_t part) {
   if (bare_[part].empty()) return false;
-  if (short_of_memory() && now_ns() >= retry_ns_ && back(part)) return true;
   auto fewer = [](const auto& one, const auto& other) { return one.size() < other.size(); };
   auto most = static_cast<uint32_t>(std::max_element(free_.begin(), free_.end(), fewer) - free_.begin());
   if (free_[most].empty()) return false;

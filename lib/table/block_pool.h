@@ -36,7 +36,7 @@ class BlockPool {
   void finish_adoption();
   // Whether the part has a free block, which may bring memory from another part. False also where the system had none: then
   // it is tried again, at times, and short_of_memory says so.
-  bool provide(uint32_t part) { return !free_[part].empty() || (parted() && bring_memory(part)); }
+  bool provide(uint32_t part);
   bool short_of_memory() const { return parted() && backed_ < header_->block_budget; }
   uint64_t moves() const { return moves_; }  // of memory from part to part, so far
   // The block that take hands out next; kNone when none is free.

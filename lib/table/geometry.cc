@@ -297,6 +297,29 @@ uint32_t choose_reach(uint32_t asked) {
   return asked != 0 ? asked : 16;
 }
 
+// Places the columns of a block of header.block_steps rows. *bytes: what it takes before it is rounded up.
+Status lay_out_block(const char* table, Geometry* geometry, uint64_t* bytes) {
+  TableHeader& header = geometry->header;
+  uint64_t block = 0;
+  uint64_t episode = 0;
+  for (ColumnRecord& column : geometry->columns) {
+    if ((column.flags & GEAR_COLUMN_PER_EPISODE) != 0) {
+      column.offset = episode;
+      episode += align_up(column.cell_bytes, 16);
+      continue;
+    }
+    uint64_t rows = 0;
+    GEAR_TRY(multiply(table, "a block", column.cell_bytes, header.block_steps, &rows));
+    column.offset = block;
+    block += align_up(rows, kColumnAlignment);
+  }
+  header.presence_bytes = (header.column_count + 7) / 8;
+  header.presence_offset = block;
+  *bytes = block + uint64_t{header.presence_bytes} * header.block_steps;
+  header.episode_cell_bytes = align_up(episode, kColumnAlignment);
+  return {};
+}
+
 Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
   TableHeader& header = geometry->header;
   header.lanes_max = request.lanes_max != 0 ? request.lanes_max : 64;
@@ -309,25 +332,18 @@ Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
                  request.block_steps);
   }
   header.block_steps = choose_block_steps(request, header, header.step_bytes);
-
-  uint64_t block = 0;
-  uint64_t episode = 0;
-  for (ColumnRecord& column : geometry->columns) {
-    if ((column.flags & GEAR_COLUMN_PER_EPISODE) != 0) {
-      column.offset = episode;
-      episode += align_up(column.cell_bytes, 16);
-      continue;
-    }
-    uint64_t bytes = 0;
-    GEAR_TRY(multiply(request.name, "a block", column.cell_bytes, header.block_steps, &bytes));
-    column.offset = block;
-    block += align_up(bytes, kColumnAlignment);
+  uint64_t bytes = 0;
+  GEAR_TRY(lay_out_block(request.name, geometry, &bytes));
+  uint64_t unit = header.parts != 0 ? page_bytes() : kColumnAlignment;
+  // Whole pages: rather a few steps less than most of a page more.
+  uint64_t wanted = bytes / unit * unit;
+  while (request.block_steps == 0 && header.parts != 0 && bytes > wanted) {
+    uint64_t over = (bytes - wanted) * header.block_steps / bytes + 1;
+    if (over * 8 > header.block_steps) break;
+    header.block_steps -= static_cast<uint32_t>(over);
+    GEAR_TRY(lay_out_block(request.name, geometry, &bytes));
   }
-  header.presence_bytes = (header.column_count + 7) / 8;
-  header.presence_offset = block;
-  block += uint64_t{header.presence_bytes} * header.block_steps;
-  header.block_bytes = align_up(block, header.parts != 0 ? page_bytes() : kColumnAlignment);
-  header.episode_cell_bytes = align_up(episode, kColumnAlignment);
+  header.block_bytes = align_up(bytes, unit);
   return {};
 }
 

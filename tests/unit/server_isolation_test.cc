@@ -135,8 +135,10 @@ TEST_P(ServerIsolation, KillsAWriterThatStoresIntoAnothersRows) {
   RawReply table = client.ask(ControlOp::kTableOpen, name);
   auto directory = map_segment("test", table.descriptors[0].get(), layout::SegmentKind::kDirectory, false);
   ASSERT_TRUE(directory.ok());
-  auto part = static_cast<int64_t>(layout::part_blocks_bytes(*static_cast<const layout::TableHeader*>(directory.value().data())));
-  EXPECT_EQ(in_child([&] { return store_beside(endpoint(), part - 4096); }), "stored") << "in its own part, though free";
+  const auto& header = *static_cast<const layout::TableHeader*>(directory.value().data());
+  auto part = static_cast<int64_t>(layout::part_blocks_bytes(header));
+  auto block = static_cast<int64_t>(header.block_bytes);
+  EXPECT_EQ(in_child([&] { return store_beside(endpoint(), block); }), "stored") << "into another block of its part";
   EXPECT_EQ(in_child([&] { return store_beside(endpoint(), part); }), "killed by signal 11");
   EXPECT_EQ(in_child([&] { return store_beside(endpoint(), 3 * part); }), "killed by signal 11");
   // And the second writer of a table: the part before it.

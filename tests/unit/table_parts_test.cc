@@ -33,7 +33,7 @@ struct Owner final : LaneOwner {
 
 uint64_t instance() { return 0x9a27000000000000u | static_cast<uint64_t>(getpid()); }
 
-// Blocks of a page: 512 steps.
+// Blocks of two pages: 512 steps, and their presence bits.
 layout::TableCreateRequest request_of(uint32_t writers_max = kParts) {
   layout::TableCreateRequest request{};
   snprintf(request.name, sizeof request.name, "t");
@@ -167,6 +167,24 @@ TEST(TableParts, LieOnPagesOfTheirOwn) {
   }
 }
 
+// By default rows and presence bits fill whole pages, but for a little.
+TEST(TableParts, WasteNoPagesByDefault) {
+  for (int64_t bytes : {1, 8, 100, 3000, 28'224}) {
+    layout::TableCreateRequest request = request_of();
+    request.block_steps = 0;
+    layout::ColumnSpec column{};
+    snprintf(column.name, sizeof column.name, "x");
+    column.dtype = GEAR_U8;
+    column.rank = 1;
+    column.shape[0] = bytes;
+    Result<Geometry> geometry = plan_geometry(request, &column);
+    ASSERT_TRUE(geometry.ok()) << geometry.status().text();
+    const TableHeader& header = geometry.value().header;
+    uint64_t rows = uint64_t{header.block_steps} * (static_cast<uint64_t>(bytes) + header.presence_bytes);
+    EXPECT_LT(static_cast<double>(header.block_bytes), static_cast<double>(rows) * 1.13) << bytes << ": " << header.block_steps;
+  }
+}
+
 class TablePartsMemory : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(TablePartsMemory, StaysAtTheBudgetWhenWritersTakeTurns) {
@@ -223,7 +241,8 @@ TEST(TableParts, LetOneWriterHaveTheWholeTable) {
   EXPECT_EQ(table->items(), 20'000u);
   for (uint32_t block = 0; block < table->header().block_count; ++block) {
     const BlockRecord& record = blocks_of(*table)[block];
-    if (record.generation % 2 == 1 && record.lane == lane) EXPECT_EQ(block / table->header().block_budget, table->part_of(2));
+    if (record.generation % 2 == 0 || record.lane != lane) continue;
+    EXPECT_EQ(block / table->header().block_budget, table->part_of(2));
   }
 }
 
@@ -338,7 +357,7 @@ TEST(TableParts, AreNotAdoptedWhereTheyContradictThemselves) {
          blocks_to_change(t)[0].writer = 0;
          parts_of(t)[0].channel = 0;
        }},
-      {"parts", [](Table& t) { header_of(t)->parts = 33; }},
+      {"overlap", [](Table& t) { header_of(t)->parts = 33; }},
       {"block_budget", [](Table& t) { --header_of(t)->block_budget; }},
       {"block_budget", [](Table& t) { header_of(t)->parts = 0; }},
       {"parts", [](Table& t) { header_of(t)->parts_offset = header_of(t)->directory_bytes; }},
