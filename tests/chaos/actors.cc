@@ -158,6 +158,8 @@ int create_tables(const Place& place) {
     options.lanes_max = 64;
     options.window_before_max = options.window_after_max = GEAR_REACH_NONE;
     options.lease_timeout_ms = 2'000;
+    // Each writer a part of one of them: parts change hands at every death.
+    if (strcmp(name, "log") == 0) options.payload_isolation = GEAR_ISOLATION_PER_WRITER, options.writers_max = 32;
     options.sampler = strcmp(name, "log") == 0 ? GEAR_SELECT_UNIFORM : GEAR_SELECT_FIFO;
     gear_table* table = nullptr;
     int status = gear_table_create(client, &options, &table);

@@ -248,6 +248,7 @@ inline void Driver::apply(const Operation& op, uint64_t position) {
       if (lane != kNone) table_->close_lane(lane);
       table_->release(rest_[op.channel]);
       rest_[op.channel] = {};
+      table_->leave_part(op.channel);
       break;
     case Do::kTakeOver: {
       if (lane == kNone) break;

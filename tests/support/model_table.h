@@ -37,6 +37,7 @@ struct ModelOptions {
   uint32_t item_length = 1;
   uint32_t item_period = 1;
   gear_rate_limiter limiter{1, 1, -1e300, 1e300};
+  bool isolated = false;  // which the model does not know of
 };
 
 class ModelTable {

@@ -39,6 +39,7 @@ std::unique_ptr<Table> make_table(const ModelOptions& options) {
   request.top_k = options.top_k;
   request.half_life = options.half_life;
   request.max_times_sampled = options.max_times_sampled;
+  request.payload_isolation = options.isolated;
   request.item_policy = options.policy;
   if (options.policy == GEAR_ITEMS_SEQUENCE) {
     request.item_length = options.item_length;
@@ -78,6 +79,7 @@ class Pair {
 
   Pair(const ModelOptions& options, uint64_t seed)
       : options_(options), model_(options), table_(make_table(options)), rng_(seed), draws_(seed) {
+    if (table_->parted()) EXPECT_TRUE(table_->take_part(1, 1000).ok());
     lane_ = table_->open_lane(1);
   }
 
@@ -369,6 +371,7 @@ ModelOptions options_of(uint32_t number) {
     options.mixture = {{GEAR_SELECT_UNIFORM, 1}, {GEAR_SELECT_PRIORITIZED, 2},
                        {GEAR_SELECT_MAX_HEAP, 0.5}};
   }
+  options.isolated = number % 4 == 3;
   return options;
 }
 
