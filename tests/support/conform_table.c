@@ -96,7 +96,7 @@ ConformTable conform_open(const gear_table_options* options, uint32_t lanes) {
   /* The same suite over tables whose writers have parts of their own. */
   if (getenv("GEAR_CONFORM_ISOLATION") != NULL) {
     wanted.payload_isolation = GEAR_ISOLATION_PER_WRITER;
-    wanted.writers_max = 8;
+    wanted.writers_max = 32;
   }
   assert_ok(gear_table_create(table.client, &wanted, &table.table));
   gear_writer_options writer_options = GEAR_WRITER_OPTIONS_INIT;
