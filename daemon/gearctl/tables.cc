@@ -252,6 +252,9 @@ std::string render_table(const Json& d) {
                            bytes(d["block_bytes"])});
   facts.add({"memory", d["memory"].get<std::string>() + ", " + bytes(d["data_bytes"]) + " data, " +
                            bytes(d["directory_bytes"]) + " directory"});
+  if (d["payload_isolation"] != "none") {
+    facts.add({"isolation", "a writer stores into its own rows alone, " + number(d["writers_max"]) + " writers at most"});
+  }
   const Json& stats = d["stats"];
   facts.add({"counts", "inserts " + number(stats["inserts"]) + ", samples " +
                            number(stats["samples"]) + ", deletes " + number(stats["deletes"]) +

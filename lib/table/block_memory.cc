@@ -25,7 +25,8 @@ bool BlockPool::provide(uint32_t part) {
 
 // Some part has it whenever less than the budget is granted, unless the system had no memory before.
 bool BlockPool::bring_memory(uint32_t part) {
-  if (bare_[part].empty()) return false;
+  // What was punched and could not be had again is a block less: not at each look.
+  if (bare_[part].empty() || now_ns() < retry_ns_) return false;
   auto fewer = [](const auto& one, const auto& other) { return one.size() < other.size(); };
   auto most = static_cast<uint32_t>(std::max_element(free_.begin(), free_.end(), fewer) - free_.begin());
   if (free_[most].empty()) return false;

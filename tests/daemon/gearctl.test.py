@@ -133,6 +133,7 @@ def every_option(place):
               "mode": "0640", "owner_uid": os.getuid(), "owner_gid": os.getgid(),
               "payload_isolation": "per_writer", "writers_max": 3}
     assert_equal({key: ours[key] for key in wanted}, wanted)
+    assert_in("3 writers at most", server.gearctl("table", "describe", "t").stdout)
     assert ours["capacity_steps"] >= 16384, ours["capacity_steps"]
     assert_equal(ours["limiter"], {"samples_per_insert": 4, "min_size": 100, "min_diff": -100,
                                    "max_diff": 900})

@@ -204,3 +204,20 @@ def test_every_selector_draws_what_it_should(client, options, largest):
         with table.sampler(seed=1).sample(32) as batch:
             drawn |= set(batch["x"].tolist())
     assert 9 in drawn and len(drawn) <= largest
+
+
+def test_isolated_tables_say_so_and_bound_their_writers(client):
+    table = client.create_table(
+        "t", {"x": "float32"}, capacity_items=100, payload_isolation="per_writer", writers_max=2
+    )
+    info = table.describe()
+    assert (info.payload_isolation, info.writers_max) == ("per_writer", 2)
+    writers = [table.writer() for _ in range(2)]
+    with pytest.raises(gear.ResourceError, match="writers_max"):
+        table.writer()
+    for writer in writers:
+        writer.close()
+    table.writer().close()
+    with pytest.raises(gear.InvalidArgument, match="per_writer"):
+        client.create_table("u", {"x": "float32"}, capacity_items=9, payload_isolation="per_lane")
+    assert client.create_table("u", {"x": "float32"}, capacity_items=9).describe().writers_max == 0
