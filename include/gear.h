@@ -477,7 +477,7 @@ typedef enum gear_end {
 } gear_end;
 
 /* Opens a writer with lanes of its own. options may be NULL.
- * Errors: EINVAL, ELIMIT (lanes_max, a name that is open elsewhere), EDUPLICATE (a name given twice), EPERM, ECLOSED, EDROPPED,
+ * Errors: EINVAL, ELIMIT (lanes_max, writers_max, a name that is open elsewhere), EDUPLICATE (a name given twice), EPERM, ECLOSED, EDROPPED,
  * EMFILE, ENOMEM. Every call for a lane that was taken over answers ESTALE. */
 GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *options,
                               gear_writer **writer);

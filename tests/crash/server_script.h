@@ -235,6 +235,9 @@ class ServerScript {
     options.column_count = 1;
     options.block_steps = 8;
     options.capacity_items = 4;
+    // As many parts as writers, so that one too many that a death left would be told of.
+    options.payload_isolation = GEAR_ISOLATION_PER_WRITER;
+    options.writers_max = 2;
     GEAR_OR_SAY(gear_table_options_queue(2, &options));
     gear_table* table = nullptr;
     std::string text = create_or_open(options, &table);

@@ -49,7 +49,7 @@ class Message : public testing::Test {
                 const std::vector<int>& descriptors = {}) {
     iovec parts[2] = {{const_cast<ControlHeader*>(&header), sizeof header},
                       {const_cast<char*>(body.data()), body.size()}};
-    alignas(cmsghdr) char control[CMSG_SPACE(16 * sizeof(int))] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = 2;
@@ -141,7 +141,7 @@ TEST_F(Message, CarriesDescriptorsInOrderAndCloseOnExec) {
 TEST_F(Message, ThatIsTooLargeIsNotSent) {
   std::string body(layout::kControlBytesMax + 1, 'x');
   EXPECT_EQ(send(body).code(), GEAR_EINVAL);
-  EXPECT_EQ(send("x", {0, 0, 0, 0, 0}).code(), GEAR_EINVAL);
+  EXPECT_EQ(send("x", std::vector<int>(layout::kControlDescriptorsMax + 1)).code(), GEAR_EINVAL);
   EXPECT_EQ(receive(0).status().code(), GEAR_ETIMEDOUT);
 }
 
@@ -197,8 +197,8 @@ TEST_F(Message, WhoseSizesContradictItIsRefused) {
 TEST_F(Message, WithMoreDescriptorsThanAllowedIsRefusedAndLeaksNone) {
   size_t descriptors = test::open_descriptors();
   ControlHeader header = raw_header("x");
-  header.descriptor_count = 9;
-  send_raw(header, "x", {0, 0, 0, 0, 0, 0, 0, 0, 0});
+  header.descriptor_count = layout::kControlDescriptorsMax + 5;
+  send_raw(header, "x", std::vector<int>(layout::kControlDescriptorsMax + 5));
   Status status = receive().status();
   EXPECT_EQ(status.code(), GEAR_EPROTOCOL) << status.text();
   EXPECT_EQ(test::open_descriptors(), descriptors);
