@@ -57,7 +57,8 @@ TEST(TableAdoptMemory, SaysThatThereIsNoneAtWhateverAllocationItIs) {
     ASSERT_TRUE(table->grant_block(lane, &grant));
     uint32_t done = 0;
     ASSERT_EQ(table->commit(lane, 3, &done), Admit::kDone);
-    Segment directory, data;
+    Segment directory;
+    TableData data;
     table->take_segments(&directory, &data);
     allocations_left = failed;
     auto adopted = Table::adopt(std::move(directory), std::move(data));
