@@ -174,6 +174,11 @@ void TopKSelector::rebuild(const std::vector<Rebuilt>& live, uint32_t newest) {
 void SumTreeWriter::rebuild(const std::vector<double>& weights, uint64_t count) {
   GEAR_ASSERT(weights.size() == index_->capacity, "%zu weights", weights.size());
   for (uint64_t slot = 0; slot < weights.size(); ++slot) correct(nodes_[slot], weights[slot]);
+  // What fills a level up to whole nodes has no children: it must not be taken for a node that has some.
+  for (uint32_t level = 0; level < shape_.level_count; ++level) {
+    uint64_t end = level + 1 < shape_.level_count ? shape_.offset[level + 1] : shape_.doubles;
+    for (uint64_t place = shape_.offset[level] + shape_.last_node(level) + 1; place < end; ++place) correct(nodes_[place], 0.0);
+  }
   settle_all();
   publish(index_->count, count);
 }

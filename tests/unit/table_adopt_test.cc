@@ -450,6 +450,18 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TableAdoptSelector,
                                            GEAR_SELECT_PRIORITIZED, GEAR_SELECT_MAX_HEAP, GEAR_SELECT_MIN_HEAP,
                                            GEAR_SELECT_TOP_K, GEAR_SELECT_RECENCY));
 
+// Levels of a tree are filled up to whole nodes.
+TEST(TableAdopt, ClearsWhatNoItemStandsBehind) {
+  constexpr uint32_t kSlots = 70;
+  testing::SelectIndex index(GEAR_SELECT_PRIORITIZED, kSlots);
+  for (uint32_t place = kSlots; place < 80 + 16; ++place) index.nodes()[place] = 5.0;
+  index->rebuild({{3, 2.0}}, layout::kNone);
+  for (uint32_t place = 0; place < 80 + 16; ++place) {
+    EXPECT_EQ(index.nodes()[place], place == 3 || place == 80 ? 2.0 : 0.0) << place;
+  }
+  index->clear();
+}
+
 // A prompt group shows several items at once, and its server may die before the second last has its number.
 TEST(TableAdopt, NumbersWhatHasNoNumberAsNewest) {
   testing::SelectIndex index(GEAR_SELECT_FIFO, 8, 0.6, 0.1);
