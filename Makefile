@@ -49,7 +49,7 @@ sanitize: setup ## Tests under address, undefined and thread sanitizers
 fuzz: setup ## Each libFuzzer target for FUZZ_SECONDS (600), then the parser files' line coverage (needs clang)
 	@if ! command -v clang++ >/dev/null; then echo "skipped: clang++ is missing, whose libFuzzer this uses"; exit 0; fi; \
 	cmake --preset fuzz && cmake --build --preset fuzz -j$(JOBS) --target gear_fuzzers || exit 1; \
-	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/fuzz/run.sh build/fuzz || test $$? -eq 77
+	JOBS=$(JOBS) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/fuzz/run.sh build/fuzz || test $$? -eq 77
 
 fuzz-ci: ## As fuzz, 60 s each
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=60

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# run.sh BUILD_FOLDER [TARGET...]: runs the libFuzzer programs of preset fuzz, FUZZ_SECONDS (600) each, from the committed corpora; what is
+# run.sh BUILD_FOLDER [TARGET...]: runs the libFuzzer programs of preset fuzz, FUZZ_SECONDS (600) each, JOBS (1) at a time, from the
+# committed corpora; what is
 # found on the way is kept in BUILD_FOLDER/fuzz. Prints executions and findings of each, then the line coverage of each parser file over
 # all of them, and fails on a finding or where a file is below 90 %. Exit 77 (skipped) where clang's tools are missing.
 set -euo pipefail
@@ -9,6 +10,7 @@ build=$1
 shift
 least_percent=90
 seconds=${FUZZ_SECONDS:-600}
+jobs=${JOBS:-1}
 profdata=$(command -v llvm-profdata || command -v llvm-profdata-14 || true)
 cov=$(command -v llvm-cov || command -v llvm-cov-14 || true)
 if [ -z "$profdata" ] || [ -z "$cov" ]; then
@@ -18,24 +20,34 @@ fi
 targets=("$@")
 if [ $# -eq 0 ]; then mapfile -t targets < <(cd "$here" && basename -s _fuzz.cc -- *_fuzz.cc); fi
 
-failed=0 objects=() profiles=()
-for name in "${targets[@]}"; do
-  program=$build/tests/fuzz_$name
-  kept=$build/fuzz/$name
+run_one() {
+  local name=$1 kept=$build/fuzz/$1 status=0
   mkdir -p "$kept/corpus"
-  status=0
   rm -f "$kept/fuzz.profraw"
-  LLVM_PROFILE_FILE=$kept/fuzz.profraw "$program" "$kept/corpus" "$here/corpus/$name" \
+  LLVM_PROFILE_FILE=$kept/fuzz.profraw "$build/tests/fuzz_$name" "$kept/corpus" "$here/corpus/$name" \
     -max_total_time="$seconds" -max_len=1000 -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$kept/" >"$kept/log" 2>&1 || status=$?
+  echo $status >"$kept/status"
+}
+
+echo "fuzzing ${targets[*]}, $seconds s each, $jobs at a time"
+for name in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+  run_one "$name" &
+done
+wait
+
+failed=0 objects=() profiles=()
+for name in "${targets[@]}"; do
+  kept=$build/fuzz/$name
   runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$kept/log")
   findings=$(find "$kept" -maxdepth 1 \( -name 'crash-*' -o -name 'timeout-*' -o -name 'oom-*' -o -name 'leak-*' \) | wc -l)
   echo "$name: ${runs:-0} executions, $findings findings"
-  if [ "$status" -ne 0 ] || [ "$findings" -ne 0 ]; then
+  if [ "$(cat "$kept/status")" -ne 0 ] || [ "$findings" -ne 0 ]; then
     tail -n 40 "$kept/log"
     failed=1
   fi
-  objects+=(-object "$program")
+  objects+=(-object "$build/tests/fuzz_$name")
   # One that found something ended without a profile.
   if [ -e "$kept/fuzz.profraw" ]; then profiles+=("$kept/fuzz.profraw"); fi
 done
