@@ -277,6 +277,7 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
       return;
     case CompletionType::kNoBlock:
       lane.nothing_to_evict = true;
+      lane.no_memory = grant.block != 0;
       return;
     case CompletionType::kLaneLost:
       lane.lost = true;
@@ -289,6 +290,12 @@ void Writer::take_grant(const layout::GrantRecord& grant) {
 Status Writer::out_of_space(const WriterLane& lane, Needs needs, int64_t timeout_ns) {
   std::string waited = duration_text(std::max<int64_t>(timeout_ns, 0));
   uint64_t waiting = steps_waiting();
+  if (!has_rows(lane, needs) && lane.nothing_to_evict && lane.no_memory) {
+    return error(GEAR_ENOSPC,
+                 "no block came free in %s: memory that moves between the parts of the table's writers was lost to other processes, "
+                 "and the system has none; make room in /dev/shm, or in memory and its control group",
+                 waited.c_str());
+  }
   if (!has_rows(lane, needs) && lane.nothing_to_evict) {
     return error(
         GEAR_ENOSPC,

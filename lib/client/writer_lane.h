@@ -35,6 +35,7 @@ struct WriterLane {
   uint64_t rows_granted = 0;   // of all blocks so far; the next block's first row
   uint32_t position = 0;
   bool nothing_to_evict = false;  // what the conductor said last about the blocks wanted
+  bool no_memory = false;         // and why: the system had none
 
   GrantQueue<4>
       episodes;  // slots for per-episode cells; the front is of the current or coming episode

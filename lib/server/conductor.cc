@@ -17,7 +17,7 @@ size_t Conductor::poll() {
     Port& port = *ports_[i];
     size_t worked = port.work();
     done += worked;
-    if (worked > 0) arm_tick(port);
+    arm_tick(port);
     if (port.take_offence()) {
       accuse(port);
       ++done;
@@ -33,7 +33,7 @@ size_t Conductor::poll() {
 }
 
 void Conductor::arm_tick(const Port& port) {
-  if (port.wants_tick() && tick_due_ == INT64_MAX) tick_due_ = now_ns() + kTickNs;
+  if (tick_due_ == INT64_MAX && port.wants_tick()) tick_due_ = now_ns() + kTickNs;
 }
 
 void Conductor::finish_closing(const Table& table) {

@@ -36,6 +36,7 @@ constexpr int kAcceptsAtOnce = 32;
 // Of replies that a client has not read. Each holds a buffer, and descriptors that count against this user's limit of those
 // under way; a client of ours has one request at a time, and late answers to the few that it gave up.
 constexpr uint32_t kUnreadRepliesMost = 32;
+constexpr uint32_t kUnreadDescriptorsMost = 3 * layout::kControlDescriptorsMax;
 
 void drain_eventfd(int fd) {
   uint64_t count;
@@ -291,8 +292,10 @@ void ServerLoop::serve_request(Session& session) {
   }
   const layout::ControlHeader& header = received.value().header;
   if (header.descriptor_count > 0) return sessions_.expel(session.id, "sent descriptors, which no request has");
-  if (unread_bytes(session.socket.get()) == 0) session.unread_replies = 0;
-  if (session.unread_replies >= kUnreadRepliesMost) return sessions_.expel(session.id, "does not read its replies");
+  if (unread_bytes(session.socket.get()) == 0) session.unread_replies = session.unread_descriptors = 0;
+  if (session.unread_replies >= kUnreadRepliesMost || session.unread_descriptors >= kUnreadDescriptorsMost) {
+    return sessions_.expel(session.id, "does not read its replies");
+  }
   ++session.unread_replies;
   Session* asks = &session;
   if (is_return(header, body_.data())) {
@@ -347,6 +350,7 @@ void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,
                                    : std::min<size_t>(text.size(), layout::kControlTextMax);
   Status sent = send_message(session.socket.get(), header, body, bytes, reply.descriptors.data(),
                              reply.status.ok() ? reply.descriptors.size() : 0, 0);
+  if (reply.status.ok()) session.unread_descriptors += static_cast<uint32_t>(reply.descriptors.size());
   if (sent.ok()) return;
   requests_.take_back(op, reply);
   if (sent.code() == GEAR_EDISCONNECTED) return;

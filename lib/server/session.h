@@ -28,7 +28,9 @@ struct Session {
   ProcessWatch process;
   Peer peer{};
   int64_t accepted_ns = 0;
-  uint32_t unread_replies = 0;  // at most; since the client was last seen to have read all
+  // At most; since the client was last seen to have read all.
+  uint32_t unread_replies = 0;
+  uint32_t unread_descriptors = 0;
   std::string name;
   layout::SessionRecord* record = nullptr;  // in the ledger, once it greeted
   bool expelled = false;

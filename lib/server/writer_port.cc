@@ -312,6 +312,7 @@ bool WriterPort::grant(uint32_t index) {
     if (completions().room() == 0) return false;
     if (!table().grant_block(lane.table_lane, &record)) {
       if (!lane.told_no_block) {
+        record.block = table().short_of_memory() ? 1 : 0;
         post(CompletionType::kNoBlock, index, record);
         lane.told_no_block = true;
       }

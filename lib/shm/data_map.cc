@@ -57,7 +57,6 @@ Result<DataMap> DataMap::reserve(const std::string& purpose, size_t bytes) {
 }
 
 Status DataMap::place(const std::string& purpose, const TableHeader& header, uint32_t part, int fd, bool writable) {
-  GEAR_TRY(check_part(purpose, header, part, fd));
   struct Run {
     uint64_t bytes;
     uint64_t from;  // in the part
@@ -78,9 +77,11 @@ Status DataMap::place(const std::string& purpose, const TableHeader& header, uin
   return {};
 }
 
-Status DataMap::keep_from_children(const std::string& purpose) {
-  if (madvise(data_, size_, MADV_DONTFORK) == 0) return {};
-  return system_error(errno, purpose + ": madvise(MADV_DONTFORK)");
+// A core dump would read every page that has no memory, and so give it some.
+Status DataMap::keep_private(const std::string& purpose) {
+  if (madvise(data_, size_, MADV_DONTFORK) != 0) return system_error(errno, purpose + ": madvise(MADV_DONTFORK)");
+  (void)madvise(data_, size_, MADV_DONTDUMP);
+  return {};
 }
 
 Result<DataMap> DataMap::of_parts(const std::string& purpose, const TableHeader& header, const Descriptor* descriptors) {
@@ -89,7 +90,7 @@ Result<DataMap> DataMap::of_parts(const std::string& purpose, const TableHeader&
   for (uint32_t part = 0; part < header.parts; ++part) {
     GEAR_TRY(map.value().place(purpose, header, part, descriptors[part].get(), false));
   }
-  GEAR_TRY(map.value().keep_from_children(purpose));
+  GEAR_TRY(map.value().keep_private(purpose));
   return map;
 }
 
@@ -99,8 +100,9 @@ Result<DataMap> DataMap::of_part(const std::string& purpose, const TableHeader& 
   }
   Result<DataMap> map = reserve(purpose, header.data_bytes);
   if (!map.ok()) return map;
+  GEAR_TRY(check_part(purpose, header, part, fd));
   GEAR_TRY(map.value().place(purpose, header, part, fd, true));
-  GEAR_TRY(map.value().keep_from_children(purpose));
+  GEAR_TRY(map.value().keep_private(purpose));
   return map;
 }
 

@@ -27,16 +27,17 @@ class DataMap {
   size_t size() const { return size_; }
 
   // All parts, read-only. `header` was checked (gather/check_directory.h) and has parts; there are as many descriptors.
-  // Nothing in a part is believed, for its writer can write all of it. Errors: EPROTOCOL (no memory, too small), ENOMEM, ESYSTEM.
+  // Nothing of a part is believed, for its writer can write all of it, and cut it short: what is not there is a SIGBUS for who
+  // reads that writer's rows, and for nobody else. Errors: ENOMEM, ESYSTEM.
   static Result<DataMap> of_parts(const std::string& purpose, const layout::TableHeader& header,
                                   const Descriptor* descriptors);
-  // One part, writable. Errors: EPROTOCOL also when there is no such part.
+  // One part, writable. Errors: EPROTOCOL (no such part, no memory, too small), ENOMEM, ESYSTEM.
   static Result<DataMap> of_part(const std::string& purpose, const layout::TableHeader& header, uint32_t part, int fd);
 
  private:
   static Result<DataMap> reserve(const std::string& purpose, size_t bytes);
   Status place(const std::string& purpose, const layout::TableHeader& header, uint32_t part, int fd, bool writable);
-  Status keep_from_children(const std::string& purpose);
+  Status keep_private(const std::string& purpose);
 
   Mapping whole_;  // not valid: the range is of parts
   void* data_ = nullptr;

@@ -438,7 +438,7 @@ Result<Segment> Segment::make(const std::string& purpose, layout::SegmentKind ki
   }
   GEAR_TRY(segment.size_and_map(purpose, size, options));
   GEAR_TRY(segment.allocate(purpose, allocated, options, named));
-  if (!named && fcntl(segment.writable_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  if (!named && fcntl(segment.writable_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return system_error(errno, purpose + ": sealing a memfd");
   }
   write_header(segment.data(), kind, size, instance_id, object_id);

@@ -59,7 +59,7 @@ class Segment {
   // shortage is an error here and never a fault later. `purpose` is the begin of error texts
   // ("create table \"atari\""). Posix segments are named
   // "/gear.<uid>.<instance, 16 hex>.<kind>.<object, hex>", created exclusively, mode 0600; memfds
-  // get F_SEAL_SHRINK and F_SEAL_GROW and mode 0600. The header is written but for its magic.
+  // get F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL and mode 0600. The header is written but for its magic.
   // Errors: ENOSPC (asked and free bytes in the text), ENOMEM, EMFILE, EMEMLOCK, EUNSUPPORTED,
   // EEXISTS, ESYSTEM.
   static Result<Segment> create(const std::string& purpose, layout::SegmentKind kind, size_t bytes,

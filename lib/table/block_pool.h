@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "layout/directory.h"
@@ -37,6 +38,8 @@ class BlockPool {
   // Whether the part has a free block, which may bring memory from another part. False also where the system had none: then
   // it is tried again, at times, and short_of_memory says so.
   bool provide(uint32_t part);
+  // Tables with parts: pages of the part that no block has go. Its writer is gone.
+  void release_bare(uint32_t part);
   bool short_of_memory() const { return parted() && backed_ < header_->block_budget; }
   uint64_t moves() const { return moves_; }  // of memory from part to part, so far
   // The block that take hands out next; kNone when none is free.
@@ -59,9 +62,11 @@ class BlockPool {
   uint32_t part_of(uint32_t block) const { return parted() ? block / header_->block_budget : 0; }
   void put_free(uint32_t block);
   void count_free();
+  bool replace_missing(uint32_t part);
   bool bring_memory(uint32_t part);
   bool back(uint32_t part);
-  void withdraw_memory(uint32_t part);
+  bool withdraw_memory(uint32_t part);
+  void complain(const std::string& what);
   void mend_memory();
 
   layout::TableHeader* header_;
@@ -74,7 +79,8 @@ class BlockPool {
   uint32_t free_count_ = 0;
   uint32_t backed_ = 0;   // tables with parts: blocks with memory
   uint64_t moves_ = 0;
-  int64_t retry_ns_ = 0;  // not before: memory that could not be had
+  int64_t missing_ns_ = 0;  // not before: another look for memory that is missing
+  int64_t move_ns_ = 0;     // not before: another move
   int64_t say_ns_ = 0;    // not before: a line about it
   std::vector<uint32_t> holds_;
   std::vector<uint32_t> candidates_;  // scratch of drop

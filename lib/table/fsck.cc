@@ -520,6 +520,7 @@ void Checker::check_parts() {
   for (uint32_t block = 0; block < h.block_count; ++block) {
     const BlockRecord& record = blocks_[block];
     uint32_t part = block / h.block_budget;
+    rule(record.backing == 0 || record.backing == layout::kBlockBacked, "block %u: a backing of %u", block, record.backing);
     if (record.backing != 0) ++backed;
     rule(record.generation % 2 == 0 || record.writer == 0 || has_part(record.writer, part),
          "block %u of part %u is writer %u's, who has another", block, part, record.writer);

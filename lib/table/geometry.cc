@@ -350,6 +350,11 @@ Status plan_blocks(const TableCreateRequest& request, Geometry* geometry) {
 // Blocks for the steps promised, for the final rows of episodes, and for what lanes hold half filled. Where this is not
 // enough, items are evicted early; it is never too few for every lane to make progress.
 Status plan_block_count(const TableCreateRequest& request, TableHeader* header) {
+  if (header->capacity_steps >= uint64_t{layout::kNone} << 20) {
+    return error(GEAR_ESIZE, "create table \"%s\": %llu steps, at most %llu", request.name,
+                 static_cast<unsigned long long>(header->capacity_steps),
+                 static_cast<unsigned long long>((uint64_t{layout::kNone} << 20) - 1));
+  }
   uint64_t rows = header->capacity_steps;
   bool small = rows < (1u << 20) / std::max<uint64_t>(1, header->block_bytes / header->block_steps);
   rows += small ? rows : rows / 32;
@@ -360,7 +365,7 @@ Status plan_block_count(const TableCreateRequest& request, TableHeader* header) 
   // reach past the oldest.
   uint64_t slack = lanes * (3 + blocks_ahead(*header)) + 2;
   slack += std::min(reach * lanes, blocks / 2 + 2 * reach);
-  blocks += slack;
+  blocks += slack;  // below 2^54: nothing has wrapped, nor does the next
   uint64_t numbers = blocks * std::max(header->parts, 1u);
   if (numbers >= layout::kNone) {
     return error(GEAR_ESIZE, "create table \"%s\": %llu blocks; raise block_steps", request.name,

@@ -159,9 +159,10 @@ void Table::close_lane(uint32_t index) {
 
 bool Table::grant_block(uint32_t index, layout::GrantRecord* grant) {
   Lane& lane = lanes_[index];
-  while (pool_->free_count() == 0 && (remove_something() || drop_redelivery())) {
+  while (!pool_->provide(lane.part)) {
+    // Free blocks of other parts: their memory moves, if not now.
+    if (pool_->free_count() > 0 || !(remove_something() || drop_redelivery())) return false;
   }
-  if (!pool_->provide(lane.part)) return false;
   uint32_t block = pool_->next_free(lane.part);
   uint64_t wants = lane.wants - uint64_t{layout::wanted_blocks(lane.wants) > 0};
   intend_grant(layout::IntentOp::kGrantBlock, index, block, blocks_[block].generation, wants);

@@ -1,5 +1,11 @@
 #include "table/table_data.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 #include "base/log.h"
 
 namespace gear {
@@ -77,13 +83,29 @@ Result<TableData> TableData::adopt(const std::string& purpose, const TableHeader
   for (uint32_t part = 0; part < header.parts; ++part) {
     Result<Segment> adopted = Segment::adopt(purpose, SegmentKind::kPart, instance_id, part_object(table_id, part));
     if (!adopted.ok()) return adopted.status();
-    if (adopted.value().size() != layout::part_bytes(header)) {
+    if (adopted.value().size() < layout::part_bytes(header)) {
       return error(GEAR_EPROTOCOL, "%s: part %u has %zu bytes, the directory says %llu", purpose.c_str(), part,
                    adopted.value().size(), static_cast<unsigned long long>(layout::part_bytes(header)));
     }
     data.segments_.push_back(adopted.take());
+    data.trim(header, part);
   }
   return data;
+}
+
+void TableData::trim(const TableHeader& header, uint32_t part) {
+  struct stat file {};
+  int fd = segments_[part].writable_fd();
+  const auto planned = static_cast<off_t>(layout::part_bytes(header));
+  if (fstat(fd, &file) != 0 || file.st_size <= planned || ftruncate(fd, planned) == 0) return;
+  log(LogLevel::kWarning, "table \"%s\": part %u keeps the %lld bytes that its writer gave it: %s", header.name, part,
+      static_cast<long long>(file.st_size), strerror(errno));
+}
+
+bool TableData::room_for(const TableHeader& header) const {
+  MemoryOptions options;
+  options.memory = header.memory;
+  return check_room("memory for another writer", header.block_bytes, options).ok();
 }
 
 void TableData::publish_magic() {

@@ -47,6 +47,10 @@ class TableData {
   // Tables with parts: memory for blocks [block, block + count) of one part, or none any more. Each is a system call.
   Status allocate(const layout::TableHeader& header, uint32_t block, uint32_t count = 1);
   bool release(const layout::TableHeader& header, uint32_t block, uint32_t count = 1);
+  // Whether the system has memory for one more, by all that may refuse it.
+  bool room_for(const layout::TableHeader& header) const;
+  // What a writer put behind the end of its part goes; one that is cut short stays so.
+  void trim(const layout::TableHeader& header, uint32_t part);
 
  private:
   Status make_part(const std::string& purpose, const layout::TableHeader& header, uint64_t instance_id, uint64_t table_id,

@@ -63,7 +63,10 @@ Result<uint32_t> Table::take_part(uint32_t channel, uint32_t uid) {
 
 void Table::leave_part(uint32_t channel) {
   uint32_t part = parted() ? part_of(channel) : kNone;
-  if (part != kNone) publish(parts_[part].channel, 0u);
+  if (part == kNone) return;
+  publish(parts_[part].channel, 0u);
+  pool_->release_bare(part);
+  data_.trim(*header_, part);
 }
 
 // Those of channels that nobody claimed.

@@ -99,6 +99,10 @@ ConformTable conform_open(const gear_table_options* options, uint32_t lanes) {
     wanted.writers_max = 32;
   }
   assert_ok(gear_table_create(table.client, &wanted, &table.table));
+  gear_table_info info = GEAR_TABLE_INFO_INIT;
+  assert_ok(gear_table_describe(table.table, &info));
+  assert_int_equal(info.payload_isolation, wanted.payload_isolation);
+  if (info.payload_isolation != GEAR_ISOLATION_NONE) fprintf(stderr, "isolated\n");
   gear_writer_options writer_options = GEAR_WRITER_OPTIONS_INIT;
   writer_options.lanes = lanes;
   assert_ok(gear_writer_open(table.table, &writer_options, &table.writer));

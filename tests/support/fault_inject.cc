@@ -23,6 +23,7 @@ struct Order {
   std::atomic<pid_t> process;
   std::atomic<unsigned> function;  // index + 1
   std::atomic<unsigned> number;
+  std::atomic<unsigned> times;
   std::atomic<unsigned> calls;
 };
 
@@ -44,7 +45,9 @@ bool fails(const char* name) {
   if (function == 0 || now->process.load(std::memory_order_relaxed) != static_cast<pid_t>(syscall(SYS_getpid))) return false;
   const FaultyCall& call = faulty_calls()[function - 1];
   if (strcmp(call.name, name) != 0) return false;
-  if (now->calls.fetch_add(1) + 1 != now->number.load()) return false;
+  unsigned call_number = now->calls.fetch_add(1) + 1;
+  unsigned first = now->number.load();
+  if (first == 0 || call_number < first || call_number >= first + now->times.load()) return false;
   errno = call.errno_value;
   return true;
 }
@@ -60,7 +63,7 @@ Function* real(const char* name) {
 
 const std::vector<FaultyCall>& faulty_calls() {
   static const std::vector<FaultyCall> calls = {
-      {"mmap", ENOMEM},        {"madvise", ENOMEM},  {"ftruncate", ENOMEM},    {"posix_fallocate", ENOSPC},
+      {"mmap", ENOMEM},        {"madvise", ENOMEM},  {"ftruncate", ENOMEM},    {"posix_fallocate", ENOSPC}, {"fallocate", EPERM},
       {"memfd_create", EMFILE}, {"shm_open", EMFILE}, {"open", EMFILE},         {"socket", EMFILE},
       {"connect", ECONNREFUSED}, {"bind", ENOMEM},   {"listen", EADDRINUSE},    {"accept4", EMFILE},
       {"sendmsg", ENOMEM},     {"recvmsg", ENOMEM},  {"eventfd", EMFILE},       {"epoll_create1", EMFILE},
@@ -69,11 +72,12 @@ const std::vector<FaultyCall>& faulty_calls() {
   return calls;
 }
 
-void arm_fault(pid_t process, const char* function, unsigned number) {
+void arm_fault(pid_t process, const char* function, unsigned number, unsigned times) {
   Order* now = order();
   now->function = 0;
   now->process = process;
   now->number = number;
+  now->times = times;
   now->calls = 0;
   for (unsigned i = 0; i < faulty_calls().size(); ++i) {
     if (strcmp(faulty_calls()[i].name, function) == 0) now->function = i + 1;
@@ -103,6 +107,7 @@ GEAR_FAULTY(void*, mmap, MAP_FAILED, (void* at, size_t size, int access, int fla
 GEAR_FAULTY(int, madvise, -1, (void* at, size_t size, int advice), (at, size, advice), noexcept)
 GEAR_FAULTY(int, ftruncate, -1, (int fd, off_t size), (fd, size), noexcept)
 GEAR_FAULTY(int, posix_fallocate, errno, (int fd, off_t from, off_t size), (fd, from, size))
+GEAR_FAULTY(int, fallocate, -1, (int fd, int mode, off_t from, off_t size), (fd, mode, from, size))
 GEAR_FAULTY(int, memfd_create, -1, (const char* name, unsigned flags), (name, flags), noexcept)
 GEAR_FAULTY(int, shm_open, -1, (const char* name, int flags, mode_t mode), (name, flags, mode))
 GEAR_FAULTY(int, socket, -1, (int domain, int type, int protocol), (domain, type, protocol), noexcept)

@@ -17,9 +17,9 @@ struct FaultyCall {
 // All that can fail.
 const std::vector<FaultyCall>& faulty_calls();
 
-// From here on call `number` (from 1) of the function fails once in that process; 0: none does, calls are only counted. The
-// order is seen by processes forked after the first use of this file.
-void arm_fault(pid_t process, const char* function, unsigned number);
+// From here on calls [number, number + times) of the function, counted from 1, fail in that process; 0: none does, calls are
+// only counted. The order is seen by processes forked after the first use of this file.
+void arm_fault(pid_t process, const char* function, unsigned number, unsigned times = 1);
 // Ends it. Returns how many calls there were since arming.
 unsigned disarm_fault();
 

@@ -164,6 +164,13 @@ TEST_F(HostileControl, RefusesTablesOfWildNumbers) {
       [](Request* r, layout::ColumnSpec*) { r->selector_count = UINT32_MAX; },
       [](Request* r, layout::ColumnSpec*) { r->capacity_items = UINT64_MAX; },
       [](Request* r, layout::ColumnSpec*) { r->capacity_steps = UINT64_MAX; },
+      // 2^60 + 100 blocks, times 16 parts.
+      [](Request* r, layout::ColumnSpec*) {
+        r->capacity_steps = 1'117'984'489'315'730'485;
+        r->block_steps = r->lanes_max = 1;
+        r->payload_isolation = GEAR_ISOLATION_PER_WRITER;
+        r->writers_max = 16;
+      },
       [](Request* r, layout::ColumnSpec*) { r->lanes_max = UINT32_MAX; },
       [](Request* r, layout::ColumnSpec*) { r->sampler = 77; },
       [](Request* r, layout::ColumnSpec*) { r->item_policy = 77; },
@@ -314,6 +321,30 @@ TEST_F(HostileControl, CutsOffWhoReadsNoReplies) {
     return "never cut off";
   }), "");
   EXPECT_NE(server_->log().find("does not read its replies"), std::string::npos) << server_->log();
+}
+
+// As many descriptors are under way as of few replies without parts.
+TEST_F(HostileControl, CutsOffWhoLeavesManyDescriptorsUnread) {
+  start();
+  gear_client* client = nullptr;
+  gear_table* table = nullptr;
+  ASSERT_EQ(gear_connect(endpoint().c_str(), nullptr, &client), GEAR_OK);
+  auto parted = [](gear_table_options* options) {
+    options->payload_isolation = GEAR_ISOLATION_PER_WRITER;
+    options->writers_max = 32;
+  };
+  ASSERT_EQ(create_int_table_with(client, "parts", &table, parted), GEAR_OK) << gear_last_error();
+  RawClient raw(endpoint());
+  ASSERT_EQ(raw.hello().status, GEAR_OK);
+  layout::TableNameRequest name{};
+  strcpy(name.name, "parts");
+  int sent = 0;
+  while (sent < 32 && raw.send(static_cast<uint16_t>(ControlOp::kTableOpen), &name, sizeof name)) {
+    ++sent;
+    usleep(20'000);  // each is looked at by itself
+  }
+  EXPECT_LE(sent, 8);
+  EXPECT_EQ(gear_close(client), GEAR_OK);
 }
 
 TEST_F(HostileControl, WritesNoMoreLinesThanABoundAboutClients) {
