@@ -54,18 +54,17 @@ bool BlockPool::bring_memory(uint32_t part) {
 // From the block that has been free for the longest: a reader that was at it has most likely noticed by now.
 bool BlockPool::withdraw_memory(uint32_t part) {
   uint32_t block = free_[part].front();
-  publish(blocks_[block].backing, 0u);
-  if (!data_->release(*header_, block)) {
-    publish(blocks_[block].backing, layout::kBlockBacked);
-    complain(gear::format("block %u keeps its memory: %s", block, strerror(errno)));
-    return false;
-  }
   free_[part].erase(free_[part].begin());
   --free_count_;
   --backed_;
+  publish(blocks_[block].backing, 0u);
+  bool gone = data_->release(*header_, block);
   bare_[part].push_back(block);
   count_free();
-  return true;
+  if (gone) return true;
+  complain(gear::format("block %u keeps its memory: %s", block, strerror(errno)));
+  (void)back(part);
+  return false;
 }
 
 bool BlockPool::back(uint32_t part) {
