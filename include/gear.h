@@ -332,7 +332,8 @@ typedef struct gear_table_options {
   uint32_t memory;     /* gear_memory */
   uint32_t huge_pages; /* gear_want; try advises transparent huge pages, required takes hugetlb
                           pages and needs memfd */
-  uint32_t populate;   /* gear_want; touch every page at creation (pages are always allocated) */
+  uint32_t populate;   /* gear_want; touch every page at creation (pages are always allocated; with
+                          payload_isolation those that move later are not touched) */
   uint32_t lock;       /* gear_want; mlock in the server */
   int32_t numa_node;   /* -1: no binding; else bind, and fail where that cannot be done */
   uint32_t lease_timeout_ms; /* leased draws: how long a batch may be held; default 60 s */
@@ -357,7 +358,9 @@ typedef struct gear_table_options {
   uint32_t reserved_mode;
   uint32_t payload_isolation; /* gear_isolation */
   uint32_t writers_max; /* per_writer: writers of it that may be open at one time, 1 to 32; default 8. Each is one
-                           gear_writer, whatever lanes it has. A user's closed writers leave theirs to that user alone */
+                           gear_writer, whatever lanes it has; a closed one counts until its last steps are admitted.
+                           A user's closed writers leave theirs to that user alone. The server has two descriptors
+                           open for each */
 } gear_table_options;
 #define GEAR_TABLE_OPTIONS_INIT                                                                  \
   {sizeof(gear_table_options), 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, {0.0, 0, 0.0, \
