@@ -46,7 +46,15 @@ Result<std::unique_ptr<Table>> Table::adopt(Segment directory, TableData data) t
   return error(GEAR_ENOMEM, "adopt table: no memory for what is kept beside it; free some, and start the server again");
 }
 
-// What is to be finished must fit the lane: rows, and the item that is owed.
+// Whether an item more can be made: a table that is used up to its last slot has made the one that was coming.
+bool Table::slot_left() const {
+  for (uint32_t slot = 0; slot < header_->item_slots; ++slot) {
+    if (items_[slot].generation % 2 == 0 && !hidden(slot)) return true;
+  }
+  return false;
+}
+
+// What is to be finished must fit the lane and the table: rows, and the item that is owed.
 Status Table::check_intent() const {
   const IntentRecord& intent = header_->intent;
   auto op = static_cast<IntentOp>(intent.op);
@@ -59,7 +67,7 @@ Status Table::check_intent() const {
     bool makes = header_->item_policy == GEAR_ITEMS_STEP || header_->item_policy == GEAR_ITEMS_SEQUENCE;
     bool last = intent.row + 1 == lane.next_row;
     bool room = makes && lane.episode_steps() >= policy_length();
-    sound = sound && intent.first_row <= lane.next_row && (!last || !owed || room);
+    sound = sound && intent.first_row <= lane.next_row && (!last || !owed || (room && slot_left()));
   } else {
     uint64_t steps = intent.row - uint64_t{final} - intent.first_row;
     bool appended = lane.next_row == intent.row;
@@ -70,7 +78,7 @@ Status Table::check_intent() const {
     sound = sound && (appended || to_append) && intent.first_row + uint64_t{final} <= intent.row &&
             steps <= layout::episode_limit(*header_) && (lane.episode_row == intent.first_row || ended);
     bool fits = steps >= 1 && steps <= header_->item_steps_max;
-    sound = sound && (!makes || !owed || fits);
+    sound = sound && (!makes || !owed || (fits && slot_left()));
   }
   if (sound) return {};
   return error(GEAR_ECORRUPT, "intent %u: lane %u from row %llu to %llu; it has rows up to %llu, its episode is from %llu on",

@@ -243,6 +243,7 @@ class Table {
   void set_wants(uint32_t lane, uint64_t wants);
   void intend_grant(layout::IntentOp op, uint32_t lane, uint32_t slot, uint64_t generation, uint64_t wants);
   bool hidden(uint32_t slot) const;
+  bool slot_left() const;
   bool item_made() const;
   bool item_owed() const { return header_->intent.slot == layout::kNone || !item_made(); }
   uint64_t rows_kept_from(const Lane& lane) const;
