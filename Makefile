@@ -46,7 +46,7 @@ bench-peers: setup build ## Measure GEAR against Reverb, cpprb and TorchRL (PEER
 sanitize: setup ## Tests under address, undefined and thread sanitizers
 	@scripts/sanitize.sh $(JOBS)
 
-fuzz: setup ## Each libFuzzer target for FUZZ_SECONDS (600), then the parser files' line coverage (needs clang)
+fuzz: setup ## Each libFuzzer target for FUZZ_SECONDS (600), JOBS at a time, then the parser files' line coverage (needs clang)
 	@if ! command -v clang++ >/dev/null; then echo "skipped: clang++ is missing, whose libFuzzer this uses"; exit 0; fi; \
 	cmake --preset fuzz && cmake --build --preset fuzz -j$(JOBS) --target gear_fuzzers || exit 1; \
 	JOBS=$(JOBS) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) tests/fuzz/run.sh build/fuzz || test $$? -eq 77

@@ -12,6 +12,9 @@
 namespace gear::client {
 namespace {
 
+// The longest sleep before it looks whether the server lives.
+constexpr int64_t kSleepNs = 100'000'000;
+
 // The caller's signal handlers are not for this thread.
 class AllSignalsBlocked {
  public:

@@ -127,9 +127,6 @@ struct SpinPolicy {
   int64_t shortest_ns;
 };
 const SpinPolicy& spin_policy();
-
-// The longest sleep before a waiter looks whether the server lives.
-inline constexpr int64_t kSleepNs = 100'000'000;
 inline constexpr int kLooksATurn = 32;
 
 // Adaptive: a spin that was answered may be longer next time, one that was in vain is shorter: on a

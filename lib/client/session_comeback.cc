@@ -23,7 +23,7 @@ constexpr int64_t kPauseMostNs = 250'000'000;
 constexpr int64_t kLookNs = 100'000'000;
 // A look at whether the server answered by now, where somebody sleeps until then.
 constexpr int64_t kAnswerLookNs = 1'000'000;
-// How long ring() waits for the answer of a server that is new to it.
+// How long ring() waits for the answer of a server that is new to it, and for room to send what follows.
 constexpr int64_t kRingLookNs = 1'000'000;
 
 // Three quarters to five quarters of it: clients of one server do not come back all at once.
@@ -185,11 +185,11 @@ Status Session::resume(Received& reply) {
   return {};
 }
 
-// The greeting that was answered named them as still there. A reply that is late is nobody's.
+// The greeting that was answered named them as still there. The replies are late ones, and nobody's.
 void Session::close_those_of_meanwhile() {
   for (uint32_t id : std::exchange(closed_meanwhile_, {})) {
     layout::ChannelIdRequest request{id, 0};
-    static_cast<void>(exchange(ControlOp::kChannelClose, &request, sizeof request, deadline_after(kRingLookNs)));
+    static_cast<void>(send(ControlOp::kChannelClose, next_request_++, &request, sizeof request, deadline_after(kRingLookNs)));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "client/text.h"
 #include "client/writer.h"
 #include "gather/check_directory.h"
+#include "shm/data_map.h"
 
 namespace gear::client {
 
@@ -37,7 +38,7 @@ void forget_in(std::mutex& mutex, std::vector<std::unique_ptr<T>>& list, const T
 
 }  // namespace
 
-Table::Table(Client& client, Mapping directory, DataMap data, const layout::TableReply& reply)
+Table::Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply)
     : Handle(kMagic),
       client_(client),
       directory_(std::move(directory)),
@@ -96,7 +97,7 @@ Result<std::unique_ptr<Table>> Table::attach(Client& client, const char* handle)
 namespace {
 
 // Nothing is mapped by what the directory says before that was checked.
-Result<DataMap> map_data(const std::string& purpose, const Mapping& directory, const Reply& reply) {
+Result<Mapping> map_data(const std::string& purpose, const Mapping& directory, const Reply& reply) {
   const auto& header = *static_cast<const layout::TableHeader*>(directory.data());
   if (directory.size() >= sizeof header && header.parts != 0) {
     Status sound = check_directory(&header, directory.size(), header.data_bytes);
@@ -105,13 +106,13 @@ Result<DataMap> map_data(const std::string& purpose, const Mapping& directory, c
       return error(GEAR_EPROTOCOL, "%s: the server sent %u descriptors for a table of %u parts; use builds of one version on both sides",
                    purpose.c_str(), reply.descriptor_count, header.parts);
     }
-    return DataMap::of_parts(purpose, header, &reply.descriptors[1]);
+    return map_parts(purpose, header, &reply.descriptors[1]);
   }
   Result<Mapping> data = map_segment(purpose, reply.descriptors[1].get(), SegmentKind::kData, false);
   if (!data.ok()) return data.status();
   Status sound = check_directory(&header, directory.size(), data.value().size());
   if (!sound.ok()) return within(purpose, sound);
-  return DataMap(data.take());
+  return data;
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ Result<std::unique_ptr<Table>> Table::map(Client& client, const std::string& pur
   Result<Mapping> directory =
       map_segment(purpose, reply.descriptors[0].get(), SegmentKind::kDirectory, false);
   if (!directory.ok()) return directory.status();
-  Result<DataMap> data = map_data(purpose, directory.value(), reply);
+  Result<Mapping> data = map_data(purpose, directory.value(), reply);
   if (!data.ok()) return data.status();
   return std::unique_ptr<Table>(new Table(client, directory.take(), data.take(), body));
 }

@@ -11,7 +11,7 @@
 #include "client/items.h"
 #include "gather/table_view.h"
 #include "gear.h"
-#include "shm/data_map.h"
+#include "shm/segment.h"
 
 namespace gear::client {
 
@@ -62,7 +62,7 @@ class Table final : public Handle {
   bool await_all_calls(int64_t deadline_ns);
 
  private:
-  Table(Client& client, Mapping directory, DataMap data, const layout::TableReply& reply);
+  Table(Client& client, Mapping directory, Mapping data, const layout::TableReply& reply);
   static Result<std::unique_ptr<Table>> map(Client& client, const std::string& purpose,
                                             Reply reply);
   Status check_unused();
@@ -70,7 +70,7 @@ class Table final : public Handle {
 
   Client& client_;
   Mapping directory_;
-  DataMap data_;
+  Mapping data_;
   TableView view_;
   layout::TableReply reply_;
   Items items_;

@@ -5,6 +5,7 @@
 
 #include "client/table.h"
 #include "client/text.h"
+#include "shm/data_map.h"
 #include "table/geometry.h"
 
 namespace gear::client {
@@ -27,7 +28,7 @@ uint64_t low_mark(uint32_t block_steps, uint32_t blocks_ahead) {
 
 }  // namespace
 
-Writer::Writer(Table& table, std::unique_ptr<Channel> channel, DataMap data,
+Writer::Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
                const gear_writer_options& options)
     : Handle(kMagic),
       table_(table),
@@ -42,7 +43,7 @@ Writer::Writer(Table& table, std::unique_ptr<Channel> channel, DataMap data,
       may_lose_lanes_(options.lane_names != nullptr),
       has_optional_(specs_.optional_count() > 0),
       block_span_(table.header().block_budget),
-      slot_span_(table.header().episode_slots / std::max(table.header().parts, 1u)),
+      slot_span_(layout::part_slots(table.header())),
       rows_low_(low_mark(block_steps_, blocks_ahead_)),
       autoreset_(options.autoreset),
       vector_cells_(specs_.count()),
@@ -83,11 +84,9 @@ std::vector<char> open_request(uint64_t table_id, const gear_writer_options& opt
   return body;
 }
 
-Result<DataMap> map_writable(const std::string& purpose, const layout::TableHeader& table, const Channel& channel) {
-  if (table.parts != 0) return DataMap::of_part(purpose, table, channel.part(), channel.descriptor(1));
-  Result<Mapping> whole = map_segment(purpose, channel.descriptor(1), layout::SegmentKind::kData, true);
-  if (!whole.ok()) return whole.status();
-  return DataMap(whole.take());
+Result<Mapping> map_writable(const std::string& purpose, const layout::TableHeader& table, const Channel& channel) {
+  if (table.parts != 0) return map_part(purpose, table, channel.part(), channel.descriptor(1));
+  return map_segment(purpose, channel.descriptor(1), layout::SegmentKind::kData, true);
 }
 
 }  // namespace
@@ -101,7 +100,7 @@ Result<std::unique_ptr<Writer>> Writer::open(Table& table, const gear_writer_opt
       Channel::open(table.session(), layout::ControlOp::kWriterOpen, request.data(), request.size(),
                     purpose, &table.header());
   if (!channel.ok()) return channel.status();
-  Result<DataMap> data = map_writable(purpose, table.header(), *channel.value());
+  Result<Mapping> data = map_writable(purpose, table.header(), *channel.value());
   if (!data.ok()) {
     static_cast<void>(channel.value()->close());
     return data.status();

@@ -10,7 +10,7 @@
 #include "client/handle.h"
 #include "client/writer_lane.h"
 #include "gear.h"
-#include "shm/data_map.h"
+#include "shm/segment.h"
 
 namespace gear::client {
 
@@ -77,7 +77,7 @@ class Writer final : public Handle {
     uint32_t rows() const { return (row ? 1u : 0u) + (final_row ? 1u : 0u); }
   };
 
-  Writer(Table& table, std::unique_ptr<Channel> channel, DataMap data,
+  Writer(Table& table, std::unique_ptr<Channel> channel, Mapping data,
          const gear_writer_options& options);
 
   // writer.cc: space
@@ -136,7 +136,7 @@ class Writer final : public Handle {
 
   Table& table_;
   std::unique_ptr<Channel> channel_;
-  DataMap data_map_;
+  Mapping data_map_;
   char* data_;
   CellSpecs specs_;
   std::vector<WriterLane> lanes_;

@@ -106,7 +106,8 @@ enum class CompletionType : uint32_t {
   // is known already.
   kBlock = 1,    // writer: lane, block, generation, start_row: rows of the lane to fill
   kEpisode = 2,  // writer: lane, block = episode slot, its generation; start_row: slots that the lane was granted before
-  kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, or (block 1) the system has no memory; the request stands
+  kNoBlock = 3,  // writer: lane; nothing is free and nothing can be evicted, or (block 1) the system had no memory to move to its
+                 // part; the request stands
   kItem = 4,     // sampler: one drawn item; its lease is the record's position in the ring
   kResult = 5,   // items: argument = ticket, and the counts
   kWatched = 6,  // sampler: the watched size is reached

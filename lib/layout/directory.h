@@ -196,8 +196,9 @@ struct TableHeader {
 
   // Conductor writes, everyone reads.
   alignas(kContentionBytes) uint32_t state;  // TableState; release
-  // Relaxed, as are the limiter's words, each whole, two of them perhaps of different moments: who opens a sampler asks
-  // the conductor, which decides by its own; a direct sampler reads min_size anew at each draw.
+  // Relaxed, as are the limiter's words, each whole, two of them perhaps of different moments (while they change, min_diff is
+  // -DBL_MAX, and so it stays if the conductor dies there): who opens a sampler asks the conductor, which decides by its own; a
+  // direct sampler reads min_size anew at each draw.
   uint32_t direct_allowed;
   LimiterRecord limiter;  // changed by retune
   alignas(kContentionBytes) TableCounters counters;
@@ -263,7 +264,8 @@ constexpr uint32_t wants_record(uint64_t wants) { return static_cast<uint32_t>(w
 // writer: the channel whose process may store into rows that are not admitted, 0 once there are none. It stays when the lane
 // is taken over: such a block comes back when the channel is closed or its process is dead.
 // backing: kBlockBacked while its pages are allocated; in tables with parts alone, where memory moves from one part to another.
-// Cleared before the pages go, set after they are there, so what is not said to be backed may be either.
+// Cleared before the pages go, set after they are there, so what is not said to be backed may be either. Conductor writes
+// (release); an adopter reads it, and fsck, under an odd generation alone.
 struct BlockRecord {
   uint64_t generation;
   uint64_t start_row;
@@ -277,8 +279,9 @@ struct BlockRecord {
 static_assert(sizeof(BlockRecord) == 40);
 inline constexpr uint32_t kBlockBacked = 1;
 
-// Who has a part. Conductor writes; for adoption. `channel` last when it is given, and 0 first when that channel is closed or
-// its process is dead. The user stays: a process of that user may have kept the descriptor, so no other user ever gets it.
+// Who has a part. Conductor writes; for adoption. `channel` (release) last when it is given, after uid and then given (relaxed,
+// held in order by order_for_adopter), and 0 first when that channel is closed or its process is dead. The user stays: a
+// process of that user may have kept the descriptor, so no other user ever gets it.
 struct PartRecord {
   uint32_t channel;  // the writer's; 0: nobody has it
   uint32_t uid;      // of whom it is, with `given`
@@ -364,10 +367,20 @@ constexpr uint64_t episode_limit(const TableHeader& header) {
   return header.item_policy == kEpisodeItems ? header.item_steps_max : kEpisodeStepsLimit;
 }
 
+// Where blocks and episode slots are. Without parts all are in part 0.
+constexpr uint32_t part_slots(const TableHeader& header) {
+  return header.parts == 0 ? header.episode_slots : header.episode_slots / header.parts;
+}
+constexpr uint32_t part_of_block(const TableHeader& header, uint32_t block) {
+  return header.parts == 0 ? 0 : block / header.block_budget;
+}
+constexpr uint32_t part_of_slot(const TableHeader& header, uint32_t slot) {
+  return header.parts == 0 ? 0 : slot / part_slots(header);
+}
 // Tables with parts: what one part's segment has, and of it the run of episode cells.
 constexpr uint64_t part_blocks_bytes(const TableHeader& header) { return header.block_budget * header.block_bytes; }
 constexpr uint64_t part_episodes_bytes(const TableHeader& header) {
-  return header.parts == 0 ? 0 : header.episode_slots / header.parts * header.episode_cell_bytes;
+  return header.parts == 0 ? 0 : part_slots(header) * header.episode_cell_bytes;
 }
 constexpr uint64_t part_bytes(const TableHeader& header) {
   return header.data_blocks_offset + part_blocks_bytes(header) + part_episodes_bytes(header);

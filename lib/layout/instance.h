@@ -17,8 +17,10 @@ inline constexpr int64_t kDrowsyPollNs = 200'000;
 struct InstanceSegment {
   SegmentHeader segment;
   // Conductor writes, clients read.
-  alignas(kContentionBytes) uint32_t conductor_state;
-  uint32_t pid;  // 0: the server was asked to end and gives everything back, so there is nothing to adopt
+  alignas(kContentionBytes) uint32_t conductor_state;  // ConductorState; release
+  // Relaxed at the start, before started_ns; 0 (release): the server was asked to end and gives everything back, so there is
+  // nothing to adopt. The next server reads it too.
+  uint32_t pid;
   // Of the server that serves now: it differs once another has adopted the instance (release).
   alignas(kContentionBytes) uint64_t started_ns;
   // Constant while that server lives. 1: before the conductor sleeps it makes every registered client's fence by membarrier,
@@ -26,7 +28,8 @@ struct InstanceSegment {
   uint32_t fences_for_clients;
   uint32_t reserved_fences;
   uint64_t reserved[6];
-  // Of the server, NUL-terminated; empty when it has none. For people: the identity does not tell it.
+  // Of the server, NUL-terminated; empty when it has none. Written before started_ns, after an adoption while clients map it.
+  // For people: the identity does not tell it.
   alignas(kContentionBytes) char socket_path[kContentionBytes];
 };
 static_assert(sizeof(InstanceSegment) == 4 * kContentionBytes);

@@ -44,7 +44,7 @@ struct SessionRecord {
 static_assert(sizeof(SessionRecord) == 128);
 
 // One channel, as its conductor's end (Port) was made. Server writes id .. uid, as above, and `sampler`; constant but for
-// `closing` (relaxed). The conductor writes the others.
+// `closing` (release). The conductor writes the others.
 struct ChannelRecord {
   uint32_t id;                // 0: free; last and first as above
   uint32_t kind;              // ChannelKind
@@ -67,6 +67,7 @@ struct ChannelRecord {
   // Writer: what its record adds to, as it was before: steps_admitted; or records_refused, and then note_position has kNoteRefused
   // too, for a record that waited and was admitted in part may be refused in the end.
   // Items: note_position is of the latest kUpdates, `note` its count; written the other way round (items_port.cc).
+  // Direct sampler: the size that it watches for (release); note_position is not used.
   uint64_t note_position;
   uint64_t note;
 };

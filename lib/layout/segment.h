@@ -33,8 +33,8 @@ enum class SegmentKind : uint32_t {
 inline constexpr uint64_t kGroupObjects = 256;
 inline constexpr uint64_t kPartObjects = 64;
 
-// Written by the server before any descriptor is handed out, `magic` last; constant from then on. An adopter writes none of it
-// anew; what follows it in a segment may change.
+// Written by the server before any descriptor is handed out, `magic` last; constant from then on. An adopter writes it anew
+// where clients can write (channels, data, parts), for nothing there is believed; what follows it in a segment may change.
 struct SegmentHeader {
   uint64_t magic;
   uint32_t version;

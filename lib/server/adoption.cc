@@ -10,6 +10,7 @@
 #include "server/items_port.h"
 #include "server/sampler_port.h"
 #include "server/writer_port.h"
+#include "shm/cut_short.h"
 
 namespace gear {
 namespace {
@@ -255,6 +256,7 @@ Result<Segment> Adoption::channel_of(ChannelRecord* record) {
 void Adoption::end_channel_of(ChannelRecord* record, int status) {
   Result<Segment> channel = Segment::adopt(kPurpose, SegmentKind::kChannel, instance_id_, record->id);
   if (channel.ok() && channel.value().size() >= sizeof(layout::ChannelHeader)) {
+    CutWatch watch(channel.value().data(), channel.value().size());
     end_channel(channel.value(), status);
   }
   ledger_.remove(record);  // its segments are strangers now

@@ -17,11 +17,8 @@ size_t Conductor::poll() {
     Port& port = *ports_[i];
     size_t worked = port.work();
     done += worked;
-    arm_tick(port);
-    if (port.take_offence()) {
-      accuse(port);
-      ++done;
-    }
+    if (worked > 0) arm_tick(port);
+    if (accuse(port)) ++done;
     if (port.finished()) {
       retire(i);
       ++done;
@@ -32,6 +29,12 @@ size_t Conductor::poll() {
   return done;
 }
 
+// A port may wait for a tick though it did nothing: an idle poll does not ask for that.
+int64_t Conductor::tick_due() {
+  for (const auto& port : ports_) arm_tick(*port);
+  return tick_due_;
+}
+
 void Conductor::arm_tick(const Port& port) {
   if (tick_due_ == INT64_MAX && port.wants_tick()) tick_due_ = now_ns() + kTickNs;
 }
@@ -39,9 +42,9 @@ void Conductor::arm_tick(const Port& port) {
 void Conductor::finish_closing(const Table& table) {
   for (size_t i = 0; i < ports_.size();) {
     Port& port = *ports_[i];
-    bool ends = &port.table() == &table && port.closes();
+    bool ends = &port.table() == &table && port.closing();
     if (ends) port.drain();
-    if (ends && port.take_offence()) accuse(port);
+    if (ends) accuse(port);
     if (ends && port.finished()) {
       retire(i);
     } else {
@@ -54,7 +57,7 @@ void Conductor::drain() {
   for (const auto& port : ports_) {
     port->drain();
     arm_tick(*port);
-    if (port->take_offence()) accuse(*port);
+    accuse(*port);
   }
 }
 
@@ -162,8 +165,10 @@ size_t Conductor::port_count(layout::ChannelKind kind) const {
   }));
 }
 
-void Conductor::accuse(const Port& port) {
+bool Conductor::accuse(Port& port) {
+  if (!port.take_offence()) return false;
   offenders_.push_back({port.session(), port.cut_short() ? "cut its channel short" : "broke the ring protocol"});
+  return true;
 }
 
 Conductor::Offender Conductor::next_offender() {

@@ -20,8 +20,8 @@ class Conductor {
   // Polls every port once. Returns how much was done; 0 means that all rings were empty, or wait for a table to change.
   size_t poll();
 
-  // The moment tick is due next, or INT64_MAX.
-  int64_t tick_due() const { return tick_due_; }
+  // The moment tick is due next, or INT64_MAX. For before a sleep: O(ports) while none is due.
+  int64_t tick_due();
   void tick(int64_t now_ns);
 
   void add_table(std::shared_ptr<Table> table);
@@ -62,7 +62,8 @@ class Conductor {
  private:
   void arm_tick(const Port& port);
   void retire(size_t index);
-  void accuse(const Port& port);
+  // Whether the port had done something to tell of.
+  bool accuse(Port& port);
   void end_ports_of(const Table& table, int status);
 
   Ledger& ledger_;

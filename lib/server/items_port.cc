@@ -17,7 +17,7 @@ Result<std::unique_ptr<Port>> ItemsPort::open(std::shared_ptr<Table> table, cons
   Result<Segment> channel = make_channel(plan, place.instance_id, place.id, place.memory);
   if (!channel.ok()) return channel.status();
   return std::unique_ptr<Port>(
-      new ItemsPort(plan, channel.take(), std::move(table), place.id, place.session));
+      new ItemsPort(plan, channel.take(), std::move(table), place));
 }
 
 std::unique_ptr<Port> ItemsPort::adopt(std::shared_ptr<Table> table, Segment channel,

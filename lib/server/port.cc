@@ -38,18 +38,17 @@ Result<Segment> make_channel(const ChannelPlan& plan, uint64_t instance_id, uint
   return made;
 }
 
-Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
-           uint64_t session)
+Port::Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, const ChannelPlace& place)
     : plan_(plan),
       segment_(std::move(segment)),
       watch_(segment_.data(), segment_.size()),
       table_(std::move(table)),
-      id_(id),
-      session_(session),
+      id_(place.id),
+      session_(place.session),
       submissions_(header(), submission_offset(), plan.submission_slots),
       completions_(header(), completion_offset(plan), plan.completion_slots) {
   unkept_.note_position = layout::kNoPosition;
-  unkept_.uid = ~0u;
+  unkept_.uid = place.uid;
 }
 
 Port::Port(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table)

@@ -21,7 +21,7 @@ struct ChannelPlace {
   uint32_t id;
   uint64_t session;
   MemoryOptions memory;
-  uint32_t uid = 0;  // of the session's process
+  uint32_t uid;  // of the session's process
 };
 
 // What a channel is made with.
@@ -63,7 +63,7 @@ class Port {
   bool take_offence() { return broken() && !std::exchange(told_, true); }
   // The client truncated the channel.
   bool cut_short() const { return watch_.cut(); }
-  bool closes() const { return closing_; }
+  bool closing() const { return closing_; }
   bool finished() const { return closing_ && (failure_ != 0 || drained()); }
   // Gives everything held back to the table. Once, before destruction.
   virtual void give_up() = 0;
@@ -71,7 +71,7 @@ class Port {
   // What the ledger is to hold of a port that was just opened, and where it holds it from then on.
   layout::ChannelRecord describe() const;
   void keep_in(layout::ChannelRecord* record) { record_ = record; }
-  // nullptr when it is kept nowhere; then no user's.
+  // nullptr when it is kept nowhere.
   layout::ChannelRecord* kept_in() const { return record_ == &unkept_ ? nullptr : record_; }
 
   // Once, when its table's adoption is finished and before any port works, for the table remembers one record only: passes
@@ -91,8 +91,7 @@ class Port {
   uint64_t records_taken() const { return submissions_.head(); }
 
  protected:
-  Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
-       uint64_t session);
+  Port(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, const ChannelPlace& place);
 
   // Adopts the channel of a port whose conductor died: it goes on at the record that had no effect yet, or a part of it.
   // Where the rings do not fit the record, or the client broke them, the port has failed.
@@ -122,7 +121,6 @@ class Port {
   // Few, for a grant that one of them asks for is posted after them, and its writer may run out of rows meanwhile.
   virtual size_t records_at_once() const { return 32; }
 
-  bool closing() const { return closing_; }
   bool failed() const { return failure_ != 0; }
   // What was posted or counted outside work().
   void publish_progress();

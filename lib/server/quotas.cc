@@ -51,8 +51,7 @@ uint64_t bytes_of(const Table& table) {
 uint64_t Quotas::sum_over_ports(uint32_t uid, uint64_t (*of)(const Port&)) const {
   uint64_t sum = 0;
   for (const auto& port : conductor_.ports()) {
-    uint64_t amount = of(*port);
-    if (port->uid() == uid) sum += amount;
+    if (port->uid() == uid) sum += of(*port);
   }
   return sum;
 }

@@ -132,6 +132,11 @@ Reply Requests::hello(Session& session, const layout::HelloRequest& request) {
   }
   session.name.assign(request.name, strnlen(request.name, sizeof request.name));
   if (session.record == nullptr) {
+    Status room = sessions_.check_place(session);
+    if (!room.ok()) {
+      sessions_.complain("refused a client: " + room.text());
+      return Reply::failed(room);
+    }
     layout::SessionRecord record{};
     record.id = session.id;
     record.pid = session.peer.pid;
@@ -432,7 +437,6 @@ void Requests::keep(Session& session, Port& port, const layout::SamplerOpenReque
   layout::ChannelRecord record = port.describe();
   if (sampler != nullptr) record.sampler = *sampler;
   record.lanes = lanes;
-  record.uid = session.peer.uid;
   layout::ChannelRecord* kept = instance_.ledger().add(record);
   GEAR_ASSERT(kept != nullptr, "a ledger of %u channels is full of %zu ports", instance_.ledger().channels_max(),
               conductor_.port_count());

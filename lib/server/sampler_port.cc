@@ -103,7 +103,7 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
     leases = made.take();
   }
   std::unique_ptr<SamplerPort> port(
-      new SamplerPort(plan, channel.take(), std::move(table), place.id, place.session, request));
+      new SamplerPort(plan, channel.take(), std::move(table), place, request));
   port->leases_ = std::move(leases);
   port->group_ = std::move(group);
   if (port->group_) ++port->group_->consumers;
@@ -111,8 +111,8 @@ Result<std::unique_ptr<Port>> SamplerPort::open(std::shared_ptr<Table> table,
 }
 
 SamplerPort::SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table,
-                         uint32_t id, uint64_t session, const layout::SamplerOpenRequest& request)
-    : Port(plan, std::move(segment), std::move(table), id, session),
+                         const ChannelPlace& place, const layout::SamplerOpenRequest& request)
+    : Port(plan, std::move(segment), std::move(table), place),
       rng_(request.seed),
       index_(request.index),
       unique_(request.unique != 0 && request.group[0] == '\0'),  // a group repeats nothing by itself
@@ -255,9 +255,7 @@ void SamplerPort::post_again() {
 void SamplerPort::give_up() {
   if (direct_) return;
   return_through(completions().tail());
-  for (uint64_t number = oldest_taken(); number < resolved(); ++number) {
-    if (is_taken(number)) end_lease(leases_.at(number), LeaseEnd::kUnacknowledged);
-  }
+  while (oldest_taken() < resolved()) end_lease(leases_.at(oldest_), LeaseEnd::kUnacknowledged);
   if (group_) --group_->consumers;
 }
 
@@ -300,8 +298,7 @@ Port::Step SamplerPort::demand(uint64_t through, uint64_t least) {
 Port::Step SamplerPort::take(uint64_t first, uint64_t count) {
   if (first > completions().tail() || count > completions().tail() - first) return Step::kBroken;
   if (first < resolved()) {
-    const Leases::Record& one = leases_.at(first);
-    bool taken = one.number == first && Leases::state(one) == LeaseState::kTaken;
+    bool taken = is_taken(first);
     if (!taken && first >= leases_.revoked()) return Step::kBroken;
     if (!taken) {
       publish(header()->takes_void, first + 1);
@@ -419,13 +416,13 @@ void SamplerPort::tick(int64_t now_ns) {
 
 // They were taken in order, so those that are due come first.
 void SamplerPort::end_expired(int64_t now_ns) {
-  auto over = [&](uint64_t number) { return now_ns - leases_.at(number).taken_ns > timeout_ns(); };
-  uint64_t number = oldest_taken();
-  if (number == resolved() || !over(number)) return;
+  auto due = [&] {
+    uint64_t number = oldest_taken();
+    return number < resolved() && now_ns - leases_.at(number).taken_ns > timeout_ns();
+  };
+  if (!due()) return;
   if (group_) drain();
-  for (number = oldest_taken(); number < resolved() && !(is_taken(number) && !over(number)); ++number) {
-    if (is_taken(number)) end_lease(leases_.at(number), LeaseEnd::kUnacknowledged);
-  }
+  while (due()) end_lease(leases_.at(oldest_), LeaseEnd::kUnacknowledged);
 }
 
 // Word, fence, ring, and then the draws: see ChannelHeader::draws_revoked. They were posted in order, so those that are due

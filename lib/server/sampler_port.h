@@ -51,8 +51,8 @@ class SamplerPort final : public Port {
   void tick(int64_t now_ns) override;
 
  private:
-  SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table, uint32_t id,
-              uint64_t session, const layout::SamplerOpenRequest& request);
+  SamplerPort(const ChannelPlan& plan, Segment segment, std::shared_ptr<Table> table,
+              const ChannelPlace& place, const layout::SamplerOpenRequest& request);
   SamplerPort(layout::ChannelRecord* record, Segment segment, std::shared_ptr<Table> table);
   Step apply(const layout::SubmissionRecord& record) override;
   // A lease is released once, so those of an honest ring are looked at within these.

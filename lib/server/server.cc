@@ -303,10 +303,7 @@ void ServerLoop::serve_request(Session& session) {
     if (!resumed.ok()) return reply_to(session, header.op, header.request_id, Reply::failed(resumed.status()));
     asks = resumed.value();
   }
-  bool enters = !asks->greeted() && header.op == static_cast<uint16_t>(layout::ControlOp::kHello);
-  Status room = enters ? sessions_.check_place(*asks) : Status();
-  if (!room.ok()) sessions_.complain("refused a client: " + room.text());
-  Reply reply = room.ok() ? requests_.answer(*asks, header, body_.data()) : Reply::failed(room);
+  Reply reply = requests_.answer(*asks, header, body_.data());
   if (reply.later) return;
   reply_to(*asks, header.op, header.request_id, reply);
 }
@@ -350,8 +347,10 @@ void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,
                                    : std::min<size_t>(text.size(), layout::kControlTextMax);
   Status sent = send_message(session.socket.get(), header, body, bytes, reply.descriptors.data(),
                              reply.status.ok() ? reply.descriptors.size() : 0, 0);
-  if (reply.status.ok()) session.unread_descriptors += static_cast<uint32_t>(reply.descriptors.size());
-  if (sent.ok()) return;
+  if (sent.ok()) {
+    session.unread_descriptors += header.status == GEAR_OK ? static_cast<uint32_t>(reply.descriptors.size()) : 0;
+    return;
+  }
   requests_.take_back(op, reply);
   if (sent.code() == GEAR_EDISCONNECTED) return;
   // That much may go where descriptors, or many bytes, did not. A client that does not read its replies waits for none.

@@ -107,7 +107,7 @@ void Sessions::tick(int64_t now) {
   close_the_silent(now);
 }
 
-// A connection that says nothing holds a place among the clients.
+// A connection that says nothing counts among the few that have not greeted, and has descriptors.
 void Sessions::close_the_silent(int64_t now) {
   if (now < hello_due_) return;
   hello_due_ = INT64_MAX;
@@ -211,8 +211,8 @@ void Sessions::hang_up(Session& session) {
 void Sessions::expel(uint64_t id, const char* why) {
   Session* session = find(id);
   if (session == nullptr) return;
-  complain(format("client \"%s\" (process %d, user %u) expelled: %s", session->name.c_str(), session->peer.pid,
-                  session->peer.uid, why));
+  expulsions_.say(format("client \"%s\" (process %d, user %u) expelled: %s", session->name.c_str(), session->peer.pid,
+                         session->peer.uid, why));
   session->expelled = true;
   hang_up(*session);
 }

@@ -85,6 +85,7 @@ class Sessions {
   int64_t dead_due_ = INT64_MAX;   // when processes without a pidfd are asked next
   int64_t hello_due_ = INT64_MAX;  // when a connection may have been silent for too long
   Complaints complaints_;
+  Complaints expulsions_;  // of their own, so that refusals do not hide them
 };
 
 }  // namespace gear

@@ -90,7 +90,7 @@ Result<std::unique_ptr<Port>> WriterPort::open(std::shared_ptr<Table> table,
   Result<Segment> channel = make_channel(plan, place.instance_id, place.id, place.memory);
   if (!channel.ok()) return channel.status();
   std::unique_ptr<WriterPort> port(
-      new WriterPort(plan, channel.take(), std::move(table), place.id, place.session));
+      new WriterPort(plan, channel.take(), std::move(table), place));
   port->lanes_.reserve(lanes);
   port->waiting_lanes_.reserve(size_t{lanes} * 4);
   Table& lanes_of = port->table();
@@ -312,7 +312,7 @@ bool WriterPort::grant(uint32_t index) {
     if (completions().room() == 0) return false;
     if (!table().grant_block(lane.table_lane, &record)) {
       if (!lane.told_no_block) {
-        record.block = table().short_of_memory() ? 1 : 0;
+        record.block = table().memory_may_come() ? 1 : 0;
         post(CompletionType::kNoBlock, index, record);
         lane.told_no_block = true;
       }

@@ -38,7 +38,7 @@ class WriterPort final : public Port, public LaneOwner {
   bool leaving() const override { return closing(); }
   void lose_lane(uint32_t index) override;
   // Memory that the system had not may be there by then.
-  bool wants_tick() const override { return !waiting_lanes_.empty() && table().short_of_memory(); }
+  bool wants_tick() const override { return !waiting_lanes_.empty() && table().memory_may_come(); }
 
  private:
   using Port::Port;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
 namespace gear {
 
@@ -17,7 +18,6 @@ struct CutWatch::Range {
   std::atomic<size_t> bytes{0};
   std::atomic<bool> cut{false};
   Range* next = nullptr;  // constant from when the handler can see the range
-  bool taken = false;     // under the mutex
 };
 
 namespace {
@@ -27,6 +27,7 @@ using Range = CutWatch::Range;
 // Ranges are never freed, so that the handler can walk over them at any time.
 std::atomic<Range*> ranges{nullptr};
 std::mutex ranges_mutex;
+std::vector<Range*> free_ranges;  // under the mutex
 
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<Range*>::is_always_lock_free);
 
@@ -46,6 +47,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
                 mmap(begin, range->bytes.load(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == begin;
   if (mended) {
     range->cut.store(true, std::memory_order_release);
+    CutWatch::any_.store(true, std::memory_order_release);
   } else {
     signal(SIGBUS, SIG_DFL);  // the access is made once more, and ends the process
   }
@@ -53,8 +55,10 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 Range* free_range() {
-  for (Range* one = ranges.load(std::memory_order_relaxed); one != nullptr; one = one->next) {
-    if (!one->taken) return one;
+  if (!free_ranges.empty()) {
+    Range* one = free_ranges.back();
+    free_ranges.pop_back();
+    return one;
   }
   auto* made = new Range;
   made->next = ranges.load(std::memory_order_relaxed);
@@ -74,7 +78,6 @@ void survive_cuts() {
 CutWatch::CutWatch(void* data, size_t bytes) {
   std::lock_guard lock(ranges_mutex);
   range_ = free_range();
-  range_->taken = true;
   range_->cut.store(false, std::memory_order_relaxed);
   range_->bytes.store(bytes, std::memory_order_relaxed);
   range_->begin.store(reinterpret_cast<uintptr_t>(data), std::memory_order_release);
@@ -83,9 +86,9 @@ CutWatch::CutWatch(void* data, size_t bytes) {
 CutWatch::~CutWatch() {
   std::lock_guard lock(ranges_mutex);
   range_->begin.store(0, std::memory_order_release);
-  range_->taken = false;
+  free_ranges.push_back(range_);
 }
 
-bool CutWatch::cut() const { return range_->cut.load(std::memory_order_acquire); }
+bool CutWatch::found_cut() const { return range_->cut.load(std::memory_order_acquire); }
 
 }  // namespace gear

@@ -1,6 +1,7 @@
 // Shared memory that another process may cut short, and this one goes on.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 namespace gear {
@@ -20,12 +21,15 @@ class CutWatch {
   CutWatch(const CutWatch&) = delete;
   CutWatch& operator=(const CutWatch&) = delete;
 
-  // The memory was found cut short: what is there now is nobody else's.
-  bool cut() const;
+  // The memory was found cut short: what is there now is nobody else's. One load, as long as none ever was.
+  bool cut() const { return any_.load(std::memory_order_acquire) && found_cut(); }
 
   struct Range;  // where the handler finds it
+  static inline std::atomic<bool> any_{false};  // the handler's: some memory was found cut short
 
  private:
+  bool found_cut() const;
+
   Range* range_;
 };
 

@@ -183,6 +183,17 @@ void write_header(void* data, layout::SegmentKind kind, uint64_t bytes, uint64_t
 
 std::atomic<bool> said_memfd, said_huge_pages, said_populate, said_lock;
 
+// Of memory that is allocated, without huge pages of a pool.
+Status populate_as_wanted(const std::string& purpose, void* data, size_t bytes, uint32_t want) {
+  if (want == GEAR_WANT_NO) return {};
+  Status populated = populate_pages(purpose, data, bytes);
+  if (populated.code() == GEAR_EUNSUPPORTED) {
+    touch_pages(data, bytes);
+    return {};
+  }
+  return populated.ok() ? populated : unless_required(want == GEAR_WANT_REQUIRED, populated, &said_populate);
+}
+
 }  // namespace
 
 // Before anything is allocated: a request that does not fit must neither fill /dev/shm for a moment
@@ -224,7 +235,47 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 Mapping::~Mapping() {
-  if (region_ != nullptr && owner_pid_ != getpid()) (void)region_.release();
+  if (owner_pid_ != getpid()) {
+    (void)region_.release();
+  } else if (region_ == nullptr && data_ != nullptr) {
+    munmap(data_, size_);
+  }
+}
+
+namespace {
+
+Status not_mapped(int errno_value, size_t bytes, const char* how) {
+  if (errno_value != ENOMEM) return system_error(errno_value, format("mmap of %s, %s", human_bytes(bytes).c_str(), how));
+  return error(GEAR_ENOMEM,
+               "mmap of %s, %s: no address space for it (ENOMEM); raise ulimit -v or vm.max_map_count, or lower capacity",
+               human_bytes(bytes).c_str(), how);
+}
+
+const char* access_text(bool writable) { return writable ? "writable" : "read-only"; }
+
+}  // namespace
+
+Result<Mapping> Mapping::reserve(size_t bytes) {
+  Mapping mapping;
+  void* range = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return not_mapped(errno, bytes, "reserved");
+  mapping.data_ = range;
+  mapping.size_ = bytes;
+  mapping.owner_pid_ = getpid();
+  return mapping;
+}
+
+Status Mapping::place(size_t at, int fd, uint64_t offset, size_t bytes, bool writable) {
+  int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* placed = mmap(static_cast<char*>(data_) + at, bytes, access, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset));
+  return placed != MAP_FAILED ? Status() : not_mapped(errno, bytes, access_text(writable));
+}
+
+// A core dump would read every page that has no memory, and so give it some.
+Status Mapping::keep_private() {
+  if (madvise(data_, size_, MADV_DONTFORK) != 0) return system_error(errno, "madvise(MADV_DONTFORK)");
+  (void)madvise(data_, size_, MADV_DONTDUMP);
+  return {};
 }
 
 Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
@@ -234,15 +285,7 @@ Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
     mapping.region_ = std::make_unique<ipc::mapped_region>(
         Mappable(fd), writable ? ipc::read_write : ipc::read_only, 0, bytes);
   } catch (const ipc::interprocess_exception& failure) {
-    if (failure.get_native_error() == ENOMEM) {
-      return error(GEAR_ENOMEM,
-                   "mmap of %s, %s: no address space for it (ENOMEM); raise ulimit -v or vm.max_map_count, or lower "
-                   "capacity",
-                   human_bytes(bytes).c_str(), writable ? "writable" : "read-only");
-    }
-    return system_error(
-        failure.get_native_error(),
-        format("mmap of %s, %s", human_bytes(bytes).c_str(), writable ? "writable" : "read-only"));
+    return not_mapped(failure.get_native_error(), bytes, access_text(writable));
   } catch (const std::bad_alloc&) {
     return error(GEAR_ENOMEM, "mmap of %s: no memory for its record", human_bytes(bytes).c_str());
   }
@@ -377,16 +420,15 @@ Status Segment::allocate(const std::string& purpose, size_t bytes, const MemoryO
   }
   const char* where = hugetlb ? "huge pages" : named ? kSegmentFolder : "memory";
   GEAR_TRY(allocate_pages(purpose, writable_.get(), 0, bytes, where, named));
-  // The limit of a control group on huge pages shows at the touch only.
-  if (options.populate != GEAR_WANT_NO || hugetlb) {
+  if (hugetlb) {
+    // The limit of a control group on huge pages shows at the touch only.
     Status populated = populate_pages(purpose, data, bytes);
-    if (populated.code() == GEAR_EUNSUPPORTED && !hugetlb) {
-      touch_pages(data, bytes);
-    } else if (!populated.ok()) {
-      bool would_fault = hugetlb && populated.code() != GEAR_EUNSUPPORTED;
-      GEAR_TRY(unless_required(would_fault || options.populate == GEAR_WANT_REQUIRED, populated,
-                               &said_populate));
+    bool would_fault = populated.code() != GEAR_EUNSUPPORTED;
+    if (!populated.ok()) {
+      GEAR_TRY(unless_required(would_fault || options.populate == GEAR_WANT_REQUIRED, populated, &said_populate));
     }
+  } else {
+    GEAR_TRY(populate_as_wanted(purpose, data, bytes, options.populate));
   }
   if (options.lock != GEAR_WANT_NO) {
     Status locked = lock_pages(purpose, data, bytes);
@@ -447,15 +489,7 @@ Result<Segment> Segment::make(const std::string& purpose, layout::SegmentKind ki
 
 Status Segment::allocate_range(const std::string& purpose, uint64_t offset, uint64_t bytes, uint32_t populate) {
   Status done = allocate_pages(purpose, writable_.get(), offset, bytes, named() ? kSegmentFolder : "memory", named());
-  if (done.ok() && populate != GEAR_WANT_NO) {
-    char* begin = static_cast<char*>(data()) + offset;
-    done = populate_pages(purpose, begin, bytes);
-    if (done.code() == GEAR_EUNSUPPORTED) {
-      touch_pages(begin, bytes);
-      return {};
-    }
-    if (!done.ok()) done = unless_required(populate == GEAR_WANT_REQUIRED, done, &said_populate);
-  }
+  if (done.ok()) done = populate_as_wanted(purpose, static_cast<char*>(data()) + offset, bytes, populate);
   if (!done.ok()) release_range(offset, bytes);
   return done;
 }
@@ -533,10 +567,9 @@ Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind k
   Result<Mapping> mapped = believed ? map_checked(what, segment.writable_.get(), kind, true, kDeadServer)
                                     : map_sized(what, segment.writable_.get(), kind, true);
   if (!mapped.ok()) return mapped.status();
-  // Whatever a client left there: whose it is, the name says; whether it is whole and large enough, the caller knows.
-  if (!believed) write_header(mapped.value().data(), kind, mapped.value().size(), instance_id, object_id);
+  if (!believed) GEAR_TRY(segment.replace_header(what, kind, mapped.value().size(), instance_id, object_id));
   const auto& header = *static_cast<const layout::SegmentHeader*>(mapped.value().data());
-  if (header.instance_id != instance_id || header.object_id != object_id) {
+  if (believed && (header.instance_id != instance_id || header.object_id != object_id)) {
     return error(GEAR_EPROTOCOL, "%s: its header says instance %016llx, object %llx", what.c_str(),
                  static_cast<unsigned long long>(header.instance_id),
                  static_cast<unsigned long long>(header.object_id));
@@ -544,10 +577,21 @@ Result<Segment> Segment::adopt(const std::string& purpose, layout::SegmentKind k
   segment.read_only_.reset(shm_open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0));
   if (!segment.read_only_.valid()) return descriptor_error(errno, what + " read-only");
   segment.mapping_ = mapped.take();
-  if (!believed) segment.publish_magic();
   segment.name_ = std::move(name);
   segment.owner_pid_ = getpid();
   return segment;
+}
+
+// Whatever a client left there: whose it is, the name says; whether it is whole and large enough, the caller knows. Not through
+// the mapping: the client may cut the file short at this moment, and a store would be a SIGBUS.
+Status Segment::replace_header(const std::string& what, layout::SegmentKind kind, uint64_t bytes, uint64_t instance_id,
+                               uint64_t object_id) {
+  layout::SegmentHeader header{};
+  write_header(&header, kind, bytes, instance_id, object_id);
+  header.magic = layout::kSegmentMagic;
+  ssize_t written = pwrite(writable_.get(), &header, sizeof header, 0);
+  if (written == static_cast<ssize_t>(sizeof header)) return {};
+  return system_error(written < 0 ? errno : EIO, what + ": write of its header");
 }
 
 size_t remove_segments_of(uint64_t instance_id) {

@@ -23,8 +23,8 @@ struct MemoryOptions {
   int32_t numa_node = -1;
 };
 
-// A mapping of a whole segment; unmaps when it goes. Never inherited by a forked child
-// (MADV_DONTFORK).
+// A mapping of a whole segment, or a range of addresses with what is mapped into it; unmaps when it goes. Never inherited by a
+// forked child (MADV_DONTFORK).
 class Mapping {
  public:
   Mapping();
@@ -38,9 +38,15 @@ class Mapping {
 
   // Maps `bytes` of fd from its begin. Errors: ENOMEM, ESYSTEM.
   static Result<Mapping> map(int fd, size_t bytes, bool writable);
+  // Addresses that can be neither read nor written until something is placed there. Errors: ENOMEM, ESYSTEM.
+  static Result<Mapping> reserve(size_t bytes);
+  // `bytes` of fd from `offset` on, at data() + at. Errors: as map.
+  Status place(size_t at, int fd, uint64_t offset, size_t bytes, bool writable);
+  // After the last place: no forked child, no core dump has it.
+  Status keep_private();
 
  private:
-  std::unique_ptr<boost::interprocess::mapped_region> region_;
+  std::unique_ptr<boost::interprocess::mapped_region> region_;  // nullptr: a range
   void* data_ = nullptr;
   size_t size_ = 0;
   int owner_pid_ = 0;  // a forked child has no mapping, and must not unmap what it put in its place
@@ -71,7 +77,7 @@ class Segment {
   static Result<Segment> create_sparse(const std::string& purpose, layout::SegmentKind kind,
                                        size_t bytes, uint64_t instance_id, uint64_t object_id,
                                        const MemoryOptions& options);
-  // After an error nothing of the range is allocated that was not. Errors: ENOSPC, ENOMEM, ESYSTEM; with `populate` required
+  // After an error none of the range is allocated. Errors: ENOSPC, ENOMEM, ESYSTEM; with `populate` required
   // those of populate_pages.
   Status allocate_range(const std::string& purpose, uint64_t offset, uint64_t bytes,
                         uint32_t populate = GEAR_WANT_NO);
@@ -108,6 +114,8 @@ class Segment {
   Status size_and_map(const std::string& purpose, size_t bytes, const MemoryOptions& options);
   Status allocate(const std::string& purpose, size_t bytes, const MemoryOptions& options,
                   bool named);
+  Status replace_header(const std::string& what, layout::SegmentKind kind, uint64_t bytes, uint64_t instance_id,
+                        uint64_t object_id);
   void remove_name();
   Status hold(const std::string& what, layout::SegmentKind kind) const;
 

@@ -146,7 +146,7 @@ void Table::adopt_episodes() {
   for (uint32_t slot = header_->episode_slots; slot-- > 0;) {
     const EpisodeRecord& record = episodes_[slot];
     if (record.generation % 2 == 0) {
-      free_episodes_[part_of_slot(slot)].push_back(slot);
+      free_episodes_[layout::part_of_slot(*header_, slot)].push_back(slot);
       continue;
     }
     Lane& lane = lanes_[record.lane];
@@ -177,13 +177,18 @@ LaneRest Table::rest_of(uint32_t channel) {
     const LaneRecord& record = lane_records_[lane];
     return record.state != 0 && (record.state & layout::kLaneLeaving) == 0 && record.channel == channel;
   };
-  for (uint32_t block = 0; block < header_->block_count; ++block) {
+  // All that it has is in its part.
+  const uint32_t part = part_of(channel);
+  if (part == kNone) return rest;
+  const uint32_t budget = header_->block_budget;
+  for (uint32_t block = part * budget; block < (part + 1) * budget; ++block) {
     const BlockRecord& record = blocks_[block];
     if (record.generation % 2 == 0 || record.writer != channel || lives_on(record.lane)) continue;
     pool_->hold(block);
     rest.blocks.push_back(block);
   }
-  for (uint32_t slot = 0; slot < header_->episode_slots; ++slot) {
+  const uint32_t slots = layout::part_slots(*header_);
+  for (uint32_t slot = part * slots; slot < (part + 1) * slots; ++slot) {
     const EpisodeRecord& record = episodes_[slot];
     if (record.generation % 2 == 0 || record.writer != channel || lives_on(record.lane)) continue;
     hold_episode(slot);

@@ -12,8 +12,6 @@
 
 namespace gear {
 
-using layout::kNone;
-
 namespace {
 constexpr int64_t kRetryNs = 100'000'000;
 constexpr int64_t kSayNs = 1'000'000'000;
@@ -29,8 +27,10 @@ bool BlockPool::provide(uint32_t part) {
 bool BlockPool::replace_missing(uint32_t part) {
   if (!short_of_memory() || bare_[part].empty() || now_ns() < missing_ns_) return false;
   if (data_->room_for(*header_) && back(part)) return true;
-  // Readers that were late, and writers that store where they may not, leave pages behind.
-  for (uint32_t i = 0; i < header_->parts; ++i) release_bare(i);
+  // Readers that were late, and writers that store where they may not, leave pages behind. One part a time: it takes a look at
+  // each of its blocks.
+  swept_ = (swept_ + 1) % header_->parts;
+  release_bare(swept_);
   if (data_->room_for(*header_) && back(part)) return true;
   missing_ns_ = now_ns() + kRetryNs;
   return false;

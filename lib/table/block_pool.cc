@@ -88,11 +88,11 @@ void BlockPool::adopt() {
     if (record.previous != kNone && !linked(record.previous, block)) note(record.previous, kNone);
   }
   backed_ += free_count_;
-  if (parted()) mend_memory();
   count_free();
 }
 
 void BlockPool::finish_adoption() {
+  if (parted()) mend_memory();
   for (uint32_t block = 0; block < header_->block_count; ++block) {
     if (blocks_[block].generation % 2 == 1 && !needed(block)) give_back(block);
   }

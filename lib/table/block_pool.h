@@ -41,6 +41,8 @@ class BlockPool {
   // Tables with parts: pages of the part that no block has go. Its writer is gone.
   void release_bare(uint32_t part);
   bool short_of_memory() const { return parted() && backed_ < header_->block_budget; }
+  // Where none was provided: memory is missing, or other parts have some that could not be moved now. It is worth asking again.
+  bool memory_may_come() const { return short_of_memory() || (parted() && free_count_ > 0); }
   uint64_t moves() const { return moves_; }  // of memory from part to part, so far
   // The block that take hands out next; kNone when none is free.
   uint32_t next_free(uint32_t part) const { return free_[part].empty() ? layout::kNone : free_[part].back(); }
@@ -59,7 +61,7 @@ class BlockPool {
   void give_back(uint32_t block);
   void clear(uint32_t block);
   bool parted() const { return header_->parts != 0; }
-  uint32_t part_of(uint32_t block) const { return parted() ? block / header_->block_budget : 0; }
+  uint32_t part_of(uint32_t block) const { return layout::part_of_block(*header_, block); }
   void put_free(uint32_t block);
   void count_free();
   bool replace_missing(uint32_t part);
@@ -79,6 +81,7 @@ class BlockPool {
   uint32_t free_count_ = 0;
   uint32_t backed_ = 0;   // tables with parts: blocks with memory
   uint64_t moves_ = 0;
+  uint32_t swept_ = 0;      // the part whose forgotten pages went last
   int64_t missing_ns_ = 0;  // not before: another look for memory that is missing
   int64_t move_ns_ = 0;     // not before: another move
   int64_t say_ns_ = 0;    // not before: a line about it

@@ -14,7 +14,7 @@ uint64_t ConsumerGroup::bytes_for(uint64_t item_slots) {
 }
 
 ConsumerGroup::ConsumerGroup(const char* name, uint64_t item_slots, Segment segment)
-    : name_(name), item_slots_(item_slots), segment_(std::move(segment)) {
+    : name_(name), segment_(std::move(segment)) {
   header_ = static_cast<GroupHeader*>(segment_.data());
   numbers_ = reinterpret_cast<uint64_t*>(header_ + 1);
   progress_ = reinterpret_cast<uint8_t*>(numbers_ + item_slots);
@@ -52,9 +52,9 @@ void ConsumerGroup::keep_counts() {
   publish(header_->skipped, counts.skipped);
 }
 
-void ConsumerGroup::begin(const ItemOrder& order, uint64_t items, bool at_oldest) {
+void ConsumerGroup::begin(const ItemOrder& order, uint64_t item_slots, uint64_t items, bool at_oldest) {
   memcpy(header_->name, name_.c_str(), name_.size() + 1);
-  header_->item_slots = item_slots_;
+  header_->item_slots = item_slots;
   GroupProgress progress = at_oldest ? GroupProgress::kNone : GroupProgress::kSettled;
   for (uint32_t slot = order.first(); slot != kNone; slot = order.next(slot)) {
     numbers_[slot] = order.number(slot);

@@ -64,7 +64,7 @@ class ConsumerGroup {
   uint64_t redeliveries() const { return redeliveries_; }
 
   // Fills the segment: begins with the oldest item, or after the newest.
-  void begin(const ItemOrder& order, uint64_t items, bool at_oldest);
+  void begin(const ItemOrder& order, uint64_t item_slots, uint64_t items, bool at_oldest);
   // Before the item is in the table.
   void coming(uint32_t slot, uint64_t number);
   // Called after the item is appended to the order, and before it is removed from it.
@@ -135,7 +135,6 @@ class ConsumerGroup {
   static constexpr auto kAgain = static_cast<uint32_t>(layout::CompletionType::kItemAgain);
 
   std::string name_;
-  uint64_t item_slots_ = 0;
   uint32_t ordinal_ = 0;
   Segment segment_;
   layout::GroupHeader* header_ = nullptr;

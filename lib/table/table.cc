@@ -53,7 +53,7 @@ void Table::lay_out(const Geometry& geometry, uint64_t table_id) {
          geometry.columns.size() * sizeof(ColumnRecord));
   bind();
   pool_->format();
-  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_[part_of_slot(slot)].push_back(slot);
+  for (uint32_t slot = header_->episode_slots; slot-- > 0;) free_episodes_[layout::part_of_slot(*header_, slot)].push_back(slot);
   open_selectors(true);
   data_.publish_magic();
   directory_.publish_magic();  // last: a table is whole when this is
@@ -212,7 +212,7 @@ void Table::drop_episode(uint32_t slot) {
   if (--episode_holds_[slot] > 0) return;
   // As for blocks: the generation turns before a writer may store into the slot's cells again.
   publish(episodes_[slot].generation, episodes_[slot].generation + 1);
-  free_episodes_[part_of_slot(slot)].push_back(slot);
+  free_episodes_[layout::part_of_slot(*header_, slot)].push_back(slot);
 }
 
 void Table::sync_lane(const Lane& lane, uint32_t index) {

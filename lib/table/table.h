@@ -99,6 +99,7 @@ class Table {
   void leave_part(uint32_t channel);
   // Some blocks have no memory, though the table is to have it; that is tried again when blocks are granted.
   bool short_of_memory() const { return pool_->short_of_memory(); }
+  bool memory_may_come() const { return pool_->memory_may_come(); }
   uint64_t memory_moves() const { return pool_->moves(); }
 
   // Lanes. open_lane: kNone when lanes_max are open. owner_index: the writer's own number of it. Channels count from 1.
@@ -237,9 +238,6 @@ class Table {
   uint32_t part_for(uint32_t uid) const;
   void finish_parts();
   bool claimed(uint32_t channel) const;
-  uint32_t part_of_slot(uint32_t slot) const {
-    return parted() ? slot / (header_->episode_slots / header_->parts) : 0;
-  }
   void set_wants(uint32_t lane, uint64_t wants);
   void intend_grant(layout::IntentOp op, uint32_t lane, uint32_t slot, uint64_t generation, uint64_t wants);
   bool hidden(uint32_t slot) const;

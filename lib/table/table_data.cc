@@ -88,7 +88,6 @@ Result<TableData> TableData::adopt(const std::string& purpose, const TableHeader
                    adopted.value().size(), static_cast<unsigned long long>(layout::part_bytes(header)));
     }
     data.segments_.push_back(adopted.take());
-    data.trim(header, part);
   }
   return data;
 }
@@ -123,12 +122,12 @@ std::vector<int> TableData::read_only_fds() const {
 }
 
 Status TableData::allocate(const TableHeader& header, uint32_t block, uint32_t count) {
-  return segments_[block / header.block_budget].allocate_range("memory for another writer", offset_in_part(header, block),
+  return segments_[layout::part_of_block(header, block)].allocate_range("memory for another writer", offset_in_part(header, block),
                                                                count * header.block_bytes);
 }
 
 bool TableData::release(const TableHeader& header, uint32_t block, uint32_t count) {
-  return segments_[block / header.block_budget].release_range(offset_in_part(header, block), count * header.block_bytes);
+  return segments_[layout::part_of_block(header, block)].release_range(offset_in_part(header, block), count * header.block_bytes);
 }
 
 }  // namespace gear

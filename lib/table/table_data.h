@@ -39,9 +39,6 @@ class TableData {
   std::vector<int> read_only_fds() const;
   int writable_fd(uint32_t part) const { return segments_[part].writable_fd(); }
 
-  // Of a table without parts.
-  void* data() const { return segments_[0].data(); }
-  int read_only_fd() const { return segments_[0].read_only_fd(); }
   const Segment& segment(uint32_t part) const { return segments_[part]; }
 
   // Tables with parts: memory for blocks [block, block + count) of one part, or none any more. Each is a system call.

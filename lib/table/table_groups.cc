@@ -206,7 +206,7 @@ Result<std::shared_ptr<ConsumerGroup>> Table::open_group(const char* name, bool 
                                          header_->segment.instance_id, object, memory);
   if (!made.ok()) return made.status();
   group = std::make_shared<ConsumerGroup>(name, header_->item_slots, made.take());
-  group->begin(order_, header_->counters.items, from_oldest);
+  group->begin(order_, header_->item_slots, header_->counters.items, from_oldest);
   group->publish_magic();
   groups_.push_back(group);
   return group;

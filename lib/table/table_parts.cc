@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "base/check.h"
 #include "base/shared_word.h"
 #include "table/table.h"
 
@@ -69,11 +68,12 @@ void Table::leave_part(uint32_t channel) {
   data_.trim(*header_, part);
 }
 
-// Those of channels that nobody claimed.
+// Those of channels that nobody claimed. The dead server may have left one without looking after it.
 void Table::finish_parts() {
   for (uint32_t part = 0; part < header_->parts; ++part) {
     uint32_t channel = parts_[part].channel;
     if (channel != 0 && !claimed(channel)) publish(parts_[part].channel, 0u);
+    data_.trim(*header_, part);
   }
 }
 

@@ -36,7 +36,7 @@ inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint6
   Result<std::unique_ptr<Table>> made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
   must(made.status().code(), "create");
   std::unique_ptr<Table> table = made.take();
-  memset(static_cast<char*>(table->data().data()) + layout::kPageBytes, 1,
+  memset(static_cast<char*>(table->data().segment(0).data()) + layout::kPageBytes, 1,
          table->data().bytes() - layout::kPageBytes);
   uint32_t lane = table->open_lane(1);
   Rng rng(3);
@@ -51,7 +51,7 @@ inline std::unique_ptr<Table> full_table(uint32_t sampler, uint64_t items, uint6
 }
 
 inline TableView view_of(const Table& table) {
-  return TableView::over(table.directory().data(), table.data().data());
+  return TableView::over(table.directory().data(), table.data().segment(0).data());
 }
 
 }  // namespace gear::bench

@@ -4,7 +4,6 @@
 // shows a group whole or not at all.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +13,8 @@
 #include "base/crash_point.h"
 #include "crash/adoption_places.h"
 #include "shm/segment_names.h"
+#include "support/bare_table.h"
+#include "support/child.h"
 #include "support/shared_memory.h"
 #include "table/table.h"
 
@@ -22,11 +23,6 @@ namespace {
 
 constexpr uint32_t kMembers = 3;
 constexpr uint64_t kTable = 1;
-
-struct Owner final : LaneOwner {
-  bool leaving() const override { return false; }
-  void lose_lane(uint32_t) override {}
-};
 
 // Rows of one lane, each an item. Rows 0..2 are group 0 and so on, but the last group never gets its third member, and
 // groups that lack one come between: with room for one incomplete group, each makes the one before give way. One row says
@@ -54,16 +50,8 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     request.memory = GEAR_MEMORY_POSIX;
     request.remover = GEAR_SELECT_FIFO;
     request.prompt_groups_max = 1;
-    layout::ColumnSpec column{};
-    snprintf(column.name, sizeof column.name, "x");
-    column.dtype = GEAR_U64;
-    Result<Geometry> geometry = plan_geometry(request, &column);
-    EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-    MemoryOptions memory;
-    memory.memory = GEAR_MEMORY_POSIX;
-    auto table = Table::create(geometry.value(), instance_, kTable, memory);
-    EXPECT_TRUE(table.ok()) << table.status().text();
-    return table.take();
+    layout::ColumnSpec column = u64_column();
+    return make_bare(request, &column, nullptr, instance_, kTable);
   }
 
   std::unique_ptr<Table> adopt() {
@@ -127,10 +115,9 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
     EXPECT_EQ(table.drawable(), live);
   }
 
-
   // A conductor that dies at its store `at`, the next at `place` of its adoption if one is given; the third goes on. The
   // status of the first.
-  int die_and_go_on(uint64_t at, const std::string& place, AdoptionPlaces* places) {
+  int die_and_go_on(uint64_t at, const std::string& place) {
     *applied_ = 0;
     int status = in_child([&] {
       std::unique_ptr<Table> table = create();
@@ -148,12 +135,10 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
       });
       EXPECT_EQ(second, kCrashStatus);
     }
-    places->begin();
+    places_.begin();
     std::unique_ptr<Table> table = adopt();
     if (table) {
-      if (place.empty()) {
-        for (const std::string& met : places->end()) adopter_deaths_.push_back({at, met});
-      }
+      if (place.empty()) places_.end(at);
       check_whole(*table);
       go_on(table.get());
       const layout::TableCounters& counters = table->header().counters;
@@ -171,44 +156,38 @@ class PromptsCrash : public ::testing::TestWithParam<gear_item_policy> {
   }
 
   static int in_child(const std::function<void()>& body) {
-    fflush(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
+    return exit_of_child([&] {
       NamesKept kept;
       body();
-      _exit(HasFailure() ? 1 : 0);
-    }
-    int ended = 0;
-    waitpid(pid, &ended, 0);
-    return WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+      return HasFailure() ? 1 : 0;
+    });
   }
 
   uint64_t instance_ = uint64_t{0x7e59} << 40 | static_cast<uint64_t>(getpid());
   Owner owner_;
   SharedMemory<uint64_t> memory_;
   uint64_t* applied_ = memory_.get();
-  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
+  AdoptionPlaces places_;
 };
 
 TEST_P(PromptsCrash, AGroupIsShownWholeOrNotAtAllWhereverTheConductorDies) {
-  AdoptionPlaces places;
   uint64_t deaths = 0;
-  while (die_and_go_on(deaths + 1, "", &places) == kCrashStatus) {
+  while (die_and_go_on(deaths + 1, "") == kCrashStatus) {
     ++deaths;
     ASSERT_FALSE(HasFailure()) << "after store " << deaths;
   }
   EXPECT_GT(deaths, 100u);
-  for (size_t i = 0; i < adopter_deaths_.size(); ++i) {
-    auto [at, place] = adopter_deaths_[i];
-    die_and_go_on(at, place, &places);
+  for (const auto& [at, place] : places_.deaths()) {
+    die_and_go_on(at, place);
     ASSERT_FALSE(HasFailure()) << "after store " << at << ", then at " << place;
   }
-  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), adopter_deaths_.size());
+  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), places_.deaths().size());
 }
 
 INSTANTIATE_TEST_SUITE_P(, PromptsCrash, ::testing::Values(GEAR_ITEMS_STEP, GEAR_ITEMS_EXPLICIT, GEAR_ITEMS_EPISODE),
                          [](const auto& info) {
-                           return info.param == GEAR_ITEMS_STEP ? "Steps" : info.param == GEAR_ITEMS_EXPLICIT ? "Explicit" : "Episodes";
+                           if (info.param == GEAR_ITEMS_STEP) return "Steps";
+                           return info.param == GEAR_ITEMS_EXPLICIT ? "Explicit" : "Episodes";
                          });
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/crash_point.h"
 #include "crash/adoption_places.h"
 #include "crash/sampler_scenario.h"
+#include "support/child.h"
 #include "support/shared_memory.h"
 
 namespace gear::test {
@@ -48,9 +49,7 @@ class SamplerCrash : public ::testing::TestWithParam<bool> {
     rig.set_ledger(&shared->ledger);
     places_.begin();
     rig.adopt();
-    if (place.empty()) {
-      for (const std::string& met : places_.end()) adopter_deaths_.push_back({at, met});
-    }
+    if (place.empty()) places_.end(at);
     if (!HasFailure()) rig.go_on(steps());
     if (!HasFailure()) GetParam() ? check_group(rig, shared->given) : check_single_draws(rig, shared->given);
     rig.remove();
@@ -58,22 +57,17 @@ class SamplerCrash : public ::testing::TestWithParam<bool> {
   }
 
   int in_child(Shared* shared, const std::function<void(SamplerRig&)>& body) const {
-    fflush(nullptr);
-    pid_t pid = fork();
-    if (pid == 0) {
+    return exit_of_child([&] {
+      NamesKept kept;
       SamplerRig rig(instance_, GetParam(), &shared->given);
       rig.set_ledger(&shared->ledger);
       body(rig);
-      _exit(HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      return HasFailure() ? 1 : 0;
+    });
   }
 
   uint64_t instance_ = uint64_t{0x7e58} << 40 | static_cast<uint64_t>(getpid());
   AdoptionPlaces places_;
-  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;
 };
 
 TEST_P(SamplerCrash, NothingIsLostNorDeliveredTwiceWhereverItsConductorDies) {
@@ -83,12 +77,11 @@ TEST_P(SamplerCrash, NothingIsLostNorDeliveredTwiceWhereverItsConductorDies) {
     ASSERT_FALSE(HasFailure()) << "after store " << deaths;
   }
   EXPECT_GT(deaths, 200u);
-  for (size_t i = 0; i < adopter_deaths_.size(); ++i) {
-    auto [at, place] = adopter_deaths_[i];
+  for (const auto& [at, place] : places_.deaths()) {
     die_and_go_on(at, place);
     ASSERT_FALSE(HasFailure()) << "after store " << at << ", then at " << place;
   }
-  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), adopter_deaths_.size());
+  printf("%llu deaths, %zu of adopters\n", static_cast<unsigned long long>(deaths), places_.deaths().size());
 }
 
 INSTANTIATE_TEST_SUITE_P(, SamplerCrash, ::testing::Bool(),

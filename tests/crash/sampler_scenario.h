@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "server/sampler_port.h"
 #include "shm/segment_names.h"
+#include "support/bare_table.h"
 
 namespace gear::test {
 
@@ -59,14 +60,8 @@ class SamplerRig {
     request.sampler = GEAR_SELECT_FIFO;
     request.memory = GEAR_MEMORY_POSIX;
     request.max_times_sampled = in_group_ ? 0 : 1;
-    layout::ColumnSpec column{};
-    snprintf(column.name, sizeof column.name, "x");
-    column.dtype = GEAR_U64;
-    Result<Geometry> geometry = plan_geometry(request, &column);
-    ASSERT_TRUE(geometry.ok()) << geometry.status().text();
-    auto made = Table::create(geometry.value(), instance_, kTableId, posix());
-    ASSERT_TRUE(made.ok()) << made.status().text();
-    table_ = made.take();
+    layout::ColumnSpec column = u64_column();
+    table_ = make_bare(request, &column, nullptr, instance_, kTableId);
     uint32_t lane = table_->open_lane(1);
     for (uint32_t row = 0; row < kItems; ++row) {
       layout::GrantRecord grant{};
@@ -83,7 +78,7 @@ class SamplerRig {
     sampler.batches_max = 4;
     sampler.index = table_->header().sampler_index;
     if (in_group_) snprintf(sampler.group, sizeof sampler.group, "train");
-    auto port = SamplerPort::open(table_, sampler, {instance_, kChannelId, 1, posix()});
+    auto port = SamplerPort::open(table_, sampler, {instance_, kChannelId, 1, posix(), 0});
     ASSERT_TRUE(port.ok()) << port.status().text();
     port_ = port.take();
     *ledger() = port_->describe();

@@ -80,8 +80,10 @@ class ServerCrash : public ::testing::Test {
 
   using Play = std::function<std::string(ServerRig&, const Job&)>;
 
-  // All of them, by several processes side by side.
+  // All of them, by several processes side by side. Nearly all must come by their deaths.
   void work_off(const std::vector<Job>& jobs, const Play& play_one) {
+    ASSERT_FALSE(jobs.empty());
+    tally_->deaths = tally_->missed = 0;
     fflush(nullptr);
     std::vector<pid_t> workers;
     for (size_t worker = 0; worker < kWorkers; ++worker) {
@@ -94,6 +96,9 @@ class ServerCrash : public ::testing::Test {
       waitpid(pid, &status, 0);
       EXPECT_EQ(status, 0);
     }
+    printf("%zu jobs, %u deaths, %u jobs that did not come by theirs\n", jobs.size(), tally_->deaths.load(),
+           tally_->missed.load());
+    EXPECT_LE(tally_->missed, jobs.size() / 4);
   }
 
   int work_off_share(size_t worker, const std::vector<Job>& jobs, const Play& play_one) {
@@ -104,7 +109,8 @@ class ServerCrash : public ::testing::Test {
       ServerRig rig(path(worker));
       std::string text = play_one(rig, job);
       tally_->deaths += rig.memory().died;
-      if (rig.memory().died == 0) ++tally_->missed;
+      uint32_t wanted = job.second.place[0] != 0 ? 2 : 1;
+      if (rig.memory().died < wanted) ++tally_->missed;
       if (rig.memory().died == 1 && job.second.place[0] == 0) tally_->found[worker].add(job, rig.memory().made[1]);
       if (text.empty()) continue;
       ++failed;
@@ -113,11 +119,6 @@ class ServerCrash : public ::testing::Test {
       fflush(stdout);
     }
     return failed > 0 ? 1 : 0;
-  }
-
-  void report(size_t places) {
-    printf("%zu places, %u deaths, %u runs that did not come by theirs\n", places, tally_->deaths.load(),
-           tally_->missed.load());
   }
 
   std::string folder_;
@@ -144,8 +145,6 @@ TEST_F(ServerCrash, TheClientGoesOnWhereverTheServerDiesAndTheNextInItsAdoption)
   }
   auto play_one = [this](ServerRig& rig, const Job& job) { return play(rig, job); };
   work_off(jobs, play_one);
-  report(visits.count);
-  EXPECT_LT(tally_->missed, jobs.size() / 4);
   if (HasFailure()) return;
 
   std::vector<Job> second;
@@ -160,7 +159,6 @@ TEST_F(ServerCrash, TheClientGoesOnWhereverTheServerDiesAndTheNextInItsAdoption)
     }
   }
   work_off(second, play_one);
-  report(visits.count);
 }
 
 TEST_F(ServerCrash, WhatAClientHeldComesBackWhereverItDies) {
@@ -205,7 +203,6 @@ TEST_F(ServerCrash, WhatAClientHeldComesBackWhereverItDies) {
     }
   }
   work_off(jobs, die);
-  report(visits.count);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ class ServerScript {
 
   // "" when all went as it must.
   std::string run() {
-    for (auto part : {&ServerScript::connect, &ServerScript::create, &ServerScript::wait_in_vain, &ServerScript::write,
-                      &ServerScript::draw_each_once, &ServerScript::draw, &ServerScript::consume, &ServerScript::change, &ServerScript::take_over, &ServerScript::look,
-                      &ServerScript::empty, &ServerScript::queue, &ServerScript::drop}) {
+    using Self = ServerScript;
+    for (auto part : {&Self::connect, &Self::create, &Self::wait_in_vain, &Self::write, &Self::draw_each_once, &Self::draw,
+                      &Self::consume, &Self::change, &Self::take_over, &Self::look, &Self::empty, &Self::queue, &Self::drop}) {
       std::string text = (this->*part)();
       if (!text.empty()) return text;
     }

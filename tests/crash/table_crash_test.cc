@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "crash/adoption_places.h"
 #include "crash/table_scenario.h"
+#include "support/bare_table.h"
 
 namespace gear::test {
 namespace {
@@ -74,20 +75,12 @@ std::unique_ptr<Table> make_table(const Setup& setup) {
     snprintf(selectors[0].name, sizeof selectors[0].name, "a");
     snprintf(selectors[1].name, sizeof selectors[1].name, "b");
   }
-  layout::ColumnSpec columns[2]{};
-  snprintf(columns[0].name, sizeof columns[0].name, "x");
-  columns[0].dtype = GEAR_U64;
-  snprintf(columns[1].name, sizeof columns[1].name, "e");
-  columns[1].dtype = GEAR_U64;
-  columns[1].flags = GEAR_COLUMN_PER_EPISODE;
-  Result<Geometry> geometry = plan_geometry(request, columns, selectors);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  for (layout::IndexRecord& index : geometry.value().header.indexes) {
+  const layout::ColumnSpec columns[] = {u64_column(), u64_column("e", GEAR_COLUMN_PER_EPISODE)};
+  Geometry geometry = plan_bare(request, columns, selectors);
+  for (layout::IndexRecord& index : geometry.header.indexes) {
     if (index.selector == GEAR_SELECT_RECENCY) index.half_life = setup.half_life;
   }
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  return create_bare(geometry);
 }
 
 // Writes the list of operations: what two writers do, and their server.
@@ -208,8 +201,8 @@ class Scenario {
       uint64_t second = at % 11 == 0 ? 1 + rng_.below(adoption_stores_) : 0;
       crash_and_adopt(at, second, unclaimed);
     }
-    for (size_t i = 0; i < adopter_deaths_.size() && !::testing::Test::HasFailure(); ++i) {
-      auto [at, place] = adopter_deaths_[i];
+    for (const auto& [at, place] : places_.deaths()) {
+      if (::testing::Test::HasFailure()) break;
       SCOPED_TRACE(std::string(setup_.name) + ": death after store " + std::to_string(at) + ", then at " + place);
       crash_and_adopt(at, 0, false, place);
     }
@@ -267,10 +260,7 @@ class Scenario {
   }
 
   static std::unique_ptr<Table> adopted(std::unique_ptr<Table> table) {
-    Segment directory;
-    TableData data;
-    table->take_segments(&directory, &data);
-    Result<std::unique_ptr<Table>> made = Table::adopt(std::move(directory), std::move(data));
+    Result<std::unique_ptr<Table>> made = pass_on(std::move(table));
     EXPECT_TRUE(made.ok()) << made.status().text();
     return made.ok() ? made.take() : nullptr;
   }
@@ -293,9 +283,7 @@ class Scenario {
     driver.claim(!unclaimed);
     driver.table().finish_adoption();
     adoption_stores_ = std::max<uint64_t>(crash_points_counted(), 1);
-    if (place.empty() && second == 0 && !unclaimed) {
-      for (const std::string& met : places_.end()) adopter_deaths_.push_back({at, met});
-    }
+    if (place.empty() && second == 0 && !unclaimed) places_.end(at);
     expect_sound(driver.table());
     if (unclaimed) {
       ++tally.unclaimed;
@@ -372,7 +360,6 @@ class Scenario {
   uint64_t* applied_;
   uint64_t adoption_stores_ = 1;
   AdoptionPlaces places_;
-  std::vector<std::pair<uint64_t, std::string>> adopter_deaths_;  // the first death, and where the adopter of that dies
   std::vector<Picture> pictures_;
 };
 

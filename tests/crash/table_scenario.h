@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/crash_point.h"
+#include "support/bare_table.h"
 #include "table/fsck.h"
 #include "table/table.h"
 
@@ -44,11 +45,6 @@ struct Operation {
 // Least and largest difference that the rate limiter gets in turn: ranges without a number in common, so that who stored one
 // bound of the second with one of the first would leave none at all.
 inline constexpr double kBounds[2][2] = {{0, 1e6}, {2e6, 3e6}};
-
-struct Owner final : LaneOwner {
-  bool leaving() const override { return false; }
-  void lose_lane(uint32_t) override {}
-};
 
 // Unique over the whole test: the content of row `row` of a lane.
 inline uint64_t content_of(uint32_t channel, uint32_t lane, uint64_t row) {

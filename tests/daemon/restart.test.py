@@ -4,7 +4,6 @@
 # ctest: Restart.TakesARunningWritersStepsOnce -- writer
 # ctest: Restart.AdmitsWhatWasInTheRingBeforeItServes -- ring
 # ctest: Restart.KeepsThePartsOfWriters -- parts
-# ctest: Restart.SetsATableAsideThatLacksAPart -- lost_part
 # ctest: Restart.GivesBackWhatAWriterHeldThatDiedMeanwhile -- dead_writer
 # ctest: Restart.KeepsWhatALivingWriterHoldsUntilItDies -- stopped_writer
 # ctest: Restart.HoldsTheBlocksOfAWriterWhoseChannelIsLost -- lost_channel
@@ -14,15 +13,8 @@
 # ctest: Restart.RefusesWhatAnotherBuildLeftAndLeavesIt -- another_build
 # ctest: Restart.DiscardsEverythingWhenFresh -- fresh
 # ctest: Restart.RemovesWhatIsHalfMade -- half_made
-# ctest: Restart.SetsATableAsideThatContradictsItself -- set_aside
-# ctest: Restart.KeepsATableThatWasSetAsideThroughACleanEnd -- set_aside_stays
-# ctest: Restart.TellsOthersOfNoTableThatIsSetAside -- set_aside_others
-# ctest: Restart.LetsClientsBackWhenTheyAreAllThatMayBeThere -- full
-# ctest: Restart.KeepsItsOwnPlaceWhereItMayHaveMoreClientsThanTheServerBefore -- own_place
 # ctest: Restart.AdoptsNothingOfAServerThatWasEnding -- ending
 # ctest: Restart.AdoptsAgainAndAgain -- again_and_again
-# ctest: Restart.LetsAClientBackToItsSessionByItsToken -- session
-# ctest: Restart.ClosesChannelsThatAReturningClientDoesNotName -- unnamed_channels
 # ctest: Restart.GcListsAndRemovesOrphansOnly -- gc
 # ctest: Restart.OfAMillionItemsIsTimed -- million
 
@@ -38,54 +30,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
 import libgear  # noqa: E402
-from raw_client import ECORRUPT, ENOTFOUND, EPERM, RawClient  # noqa: E402
 from harness import assert_equal, assert_fails, assert_in, geard, gearctl, until  # noqa: E402
-
-TABLE = ["--column", "x:f32", "--capacity", "1000"]
-SHM = "/dev/shm/"
-
-
-def create(server, name="t", *options):
-    answer = server.gearctl("table", "create", name, *TABLE, *options)
-    assert_equal(answer.returncode, harness.OK)
-    return server
-
-
-def kill(server):
-    server.stop(signal.SIGKILL)
-    return server
-
-
-def line(server, name="t"):
-    found = [one for one in server.json("table", "ls")["tables"] if one["name"] == name]
-    return found[0] if found else None
-
-
-def stats(server, name="t"):
-    return server.json("table", "describe", name)["stats"]
-
-
-def handle(server, name="t"):
-    return server.gearctl("table", "handle", name).stdout.strip()
-
-
-def instance_of(server):
-    return server.json("status")["server"]["instance_id"]
-
-
-def segment(instance, kind):
-    names = [name for name in harness.segments_of(instance) if f".{kind}." in name]
-    assert_equal(len(names), 1)
-    return SHM + names[0]
-
-
-def patch(path, offset, data):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        before = file.read(len(data))
-        file.seek(offset)
-        file.write(data)
-    return before
+from remains import (SHM, create, handle, instance_of, kill, line, parts_of, patch, segment,  # noqa: E402
+                     stats)
 
 
 class WriterProcess:
@@ -190,14 +137,13 @@ def ring(place):
 BLOCKS_OF_FOUR = ["--block-steps", "4"]
 
 
-def parts_of(server):
-    return [SHM + one for one in harness.segments_of(instance_of(server)) if ".part." in one]
-
-
 def parts(place):
     server = create(place.serve(), "t", "--payload-isolation", "per_writer", "--writers-max", "3", "--block-steps", "64")
     memory = server.json("table", "describe", "t")["data_bytes"]
-    used = lambda: sum(os.stat(path).st_blocks * 512 for path in parts_of(server))  # noqa: E731
+
+    def used():
+        return sum(os.stat(path).st_blocks * 512 for path in parts_of(server))
+
     assert_equal((len(parts_of(server)), used()), (3, memory))
     peers = [libgear.Peer(server.endpoint, "t") for _ in range(3)]
     writers = [peer.writer() for peer in peers]
@@ -220,32 +166,26 @@ def parts(place):
         assert_equal((stats(server)["steps"], stats(server)["items"]), (steps, 1000))
         assert_equal(used(), memory)
         assert_equal(server.gearctl("fsck", "--online", "t").returncode, harness.OK)
-    # A dead writer's part is free after the restart that follows.
+    # A closed writer's part goes to the next.
     peers[0].call("gear_close", peers[0].client)
     with libgear.Peer(server.endpoint, "t") as peer:
         one = peer.writer()
         assert_equal(peer.append(one, steps, 10), 0)
         assert_equal(peer.flush(one, 10), 0)
+    # And a dead one's, also when it died while no server ran.
+    until("the part is free", lambda: line(server)["lanes_open"] == 2)
+    with WriterProcess(server, 10) as child:
+        kill(server)
+        child.kill()
+        server = place.serve(socket=server.socket)
+    with libgear.Peer(server.endpoint, "t") as peer:
+        assert_equal(peer.flush(peer.writer(), 10), 0)
     for peer in peers[1:]:
         peer.call("gear_close", peer.client)
     until("the lanes are closed", lambda: line(server)["lanes_open"] == 0)
     name = instance_of(server)
     assert_equal(server.stop(), harness.OK)
     assert_equal(harness.segments_of(name), [])
-
-
-def lost_part(place):
-    server = create(create(place.serve(), "good"), "t", "--payload-isolation", "per_writer")
-    name, lost = instance_of(server), parts_of(server)[3]
-    kill(server)
-    os.unlink(lost)
-    server = place.serve(socket=server.socket)
-    assert_equal(line(server, "good")["state"], "open")
-    assert_equal(line(server)["state"], "set aside")
-    assert_in(os.path.basename(lost), line(server)["why"])
-    assert_equal(len(parts_of(server)), 7)
-    assert_equal(server.gearctl("table", "rm", "t").returncode, harness.OK)
-    assert_equal([one for one in harness.segments_of(name) if ".part." in one], [])
 
 
 def dead_writer(place):
@@ -400,84 +340,6 @@ def half_made(place):
     assert_equal(server.gearctl("table", "rm", "a").returncode, harness.OK)
 
 
-def spoil(server, table):
-    """Makes the directory of a dead server's table contradict itself: its own size."""
-    name = server.instance
-    path = [SHM + one for one in harness.segments_of(name) if one.endswith(f".directory.{table:x}")][0]
-    patch(path, 64 + 256 + 8, struct.pack("<Q", 12345))
-    return path
-
-
-def spoiled(place, *options):
-    server = create(create(place.serve(*options), "good"), "bad")
-    server.instance = instance_of(server)
-    table = server.json("table", "describe", "bad")["table_id"]
-    kill(server)
-    path = spoil(server, table)
-    again = place.serve(*options, socket=server.socket)
-    again.instance = server.instance
-    return again, path
-
-
-def set_aside(place):
-    server, path = spoiled(place)
-    assert_equal(line(server, "good")["state"], "open")
-    assert_equal(line(server, "bad")["state"], "set aside")
-    assert_in("set aside", server.gearctl("table", "ls").stdout)
-    assert_fails(server.gearctl("table", "describe", "bad"), harness.FAILURE, "set aside", "12345",
-                 "GEAR_ECORRUPT")
-    assert_fails(server.gearctl("table", "create", "bad", *TABLE), harness.FAILURE, "set aside",
-                 "GEAR_EEXISTS")
-    assert os.path.exists(path)
-    assert_equal(server.gearctl("table", "rm", "bad").returncode, harness.OK)
-    assert not os.path.exists(path)
-    assert_equal(line(server, "bad"), None)
-    create(server, "bad")
-    assert_equal(line(server, "bad")["state"], "open")
-
-
-def set_aside_others(place):
-    if os.geteuid() != 0:
-        raise harness.Skip("needs root, to be two users")
-    server, path = spoiled(place, "--access", "any")
-    table = int(path.rsplit(".", 1)[1], 16)
-    os.chmod(place.path, 0o755)
-    raw = RawClient(server)
-
-    def names_and_attach():
-        assert_equal(raw.hello(), 0)
-        return raw.ask(8, b""), raw.ask(4, struct.pack("<Q16s", table, b""))[0]
-
-    assert_equal(names_and_attach(), ((0, b"good\0bad\0"), ECORRUPT))
-    child = os.fork()
-    if child == 0:
-        os.setgroups([])
-        os.setresgid(61001, 61001, 61001)
-        os.setresuid(61001, 61001, 61001)
-        raw.session = 0
-        os._exit(0 if names_and_attach() == ((0, b""), ENOTFOUND) else 1)
-    assert_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
-    assert_equal(server.gearctl("table", "rm", "bad").returncode, harness.OK)
-
-
-def set_aside_stays(place):
-    server, path = spoiled(place)
-    assert_equal(server.stop(), harness.OK)
-    assert_equal(len(harness.segments_of(server.instance)), 2)
-    instance = server.instance
-    server = place.serve(socket=server.socket)
-    assert_equal([one["name"] for one in server.json("table", "ls")["tables"]], ["bad"])
-    # A table made now is not taken for it.
-    create(server, "good")
-    assert_equal(line(server, "good")["state"], "open")
-    kill(server)
-    server = place.serve(socket=server.socket)
-    assert_equal(line(server, "bad")["state"], "set aside")
-    assert_equal(server.gearctl("table", "rm", "bad").returncode, harness.OK)
-    assert_equal(server.stop(), harness.OK)
-    assert_equal(harness.segments_of(instance), [])
-
-
 def ending(place):
     server = create(place.serve())
     name = instance_of(server)
@@ -501,75 +363,6 @@ def again_and_again(place):
     assert_equal(peer.flush(one, 10), 0)
     assert_equal(stats(server)["items"], 40)
     peer.call("gear_close", peer.client)
-
-
-def session(place):
-    server = create(place.serve())
-    raw = RawClient(server)
-    assert_equal(raw.hello(), 0)
-    first = raw.session
-    channel = raw.open_writer(1)
-    kill(server)
-    server = place.serve(socket=server.socket)
-    raw.token, kept = b"x" * 16, raw.token
-    assert_equal(raw.hello([channel]), EPERM)
-    raw.token, raw.session = kept, 4711
-    assert_equal(raw.hello([channel]), ENOTFOUND)
-    raw.session = first
-    assert_equal(raw.hello([channel]), 0)
-    assert_equal(raw.session, first)
-    assert_equal(raw.token, kept)
-    assert_equal(line(server)["lanes_open"], 1)
-    # The channel is its own still, and what is new has another number.
-    second = raw.open_writer(1)
-    assert second > channel, (channel, second)
-    status, _ = raw.ask(12, struct.pack("<II", channel, 0))
-    assert_equal(status, 0)
-    # Another process with the right token is refused.
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if raw.hello([second]) == EPERM else 1)
-    assert_equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
-    raw.session = 0
-    assert_equal(raw.hello(), 0)
-    assert raw.session > first
-
-
-def full(place):
-    config = place.file("geard.toml", "[server]\nclients_max = 2\n")
-    server = create(place.serve("--config", config))
-    raws = [RawClient(server), RawClient(server)]
-    until("gearctl is gone", lambda: all(raw.session or raw.hello() == 0 for raw in raws))
-    channels = [raw.open_writer(1) for raw in raws]
-    kill(server)
-    server = place.serve("--config", config, socket=server.socket)
-    for raw, channel in zip(raws, channels):
-        assert_fails(server.gearctl("status"), harness.FAILURE, "2 clients", "clients_max")
-        assert_equal(raw.hello([channel]), 0)
-        assert_equal(raw.ask(12, struct.pack("<II", channel, 0))[0], 0)
-
-
-def own_place(place):
-    server = create(place.serve("--config", place.file("few.toml", "[server]\nclients_max = 1\n")))
-    kill(server)
-    # The places are those of the ledger, which is adopted.
-    server = place.serve("--config", place.file("more.toml", "[server]\nclients_max = 9\n"), socket=server.socket)
-    raw = RawClient(server)
-    until("gearctl is gone", lambda: raw.session or raw.hello() == 0)
-    assert_fails(server.gearctl("status"), harness.FAILURE, "1 clients")
-
-
-def unnamed_channels(place):
-    server = create(place.serve())
-    raw = RawClient(server)
-    assert_equal(raw.hello(), 0)
-    named, _ = raw.open_writer(1), raw.open_writer(1)
-    assert_equal(line(server)["lanes_open"], 2)
-    kill(server)
-    server = place.serve(socket=server.socket)
-    assert_equal(line(server)["lanes_open"], 2)
-    assert_equal(raw.hello([named]), 0)
-    until("the other's lane is closed", lambda: line(server)["lanes_open"] == 1)
 
 
 def orphan_of(instance, *options):

@@ -7,17 +7,13 @@
 
 #include "fuzz/input.h"
 #include "fuzz/small_table.h"
+#include "support/bare_table.h"
 #include "table/fsck.h"
 
 namespace {
 
 using namespace gear;
 using test::Input;
-
-struct Owner final : LaneOwner {
-  bool leaving() const override { return false; }
-  void lose_lane(uint32_t) override {}
-};
 
 constexpr uint32_t kChannel = 5;
 constexpr uint32_t kLanes = 2;
@@ -237,7 +233,7 @@ Segment left_group(Input& input, const Table& table) {
 }
 
 void go_on(Input& input, std::unique_ptr<Table> table, const Work& before) {
-  Owner owner;
+  test::Owner owner;
   for (uint32_t lane = 0; lane < std::min(kLanes, table->header().lanes_max); ++lane) {
     const layout::LaneRecord& record = table->lane_record(lane);
     if (record.state != 0 && record.channel == kChannel) table->own_lane(lane, &owner);

@@ -303,7 +303,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto request = test::small_request("a");
   auto column = test::small_column();
   request.versions = form % 2;
-  if (form % 8 < 4) conductor.add_table(test::make_table(request, &column));
+  if (form % 8 < 4) conductor.add_table(test::make_bare(request, &column));
   for (uint32_t count = 0; count < 24 && !input.empty(); ++count) {
     serve_one(input, machine, session, requests, conductor, &world);
   }

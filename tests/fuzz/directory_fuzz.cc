@@ -9,6 +9,7 @@
 #include "gather/check_directory.h"
 #include "gather/gather.h"
 #include "select/direct.h"
+#include "support/bare_table.h"
 #include "support/fake_table.h"
 #include "table/geometry.h"
 #include "table/table.h"
@@ -76,11 +77,8 @@ Snapshot make(layout::TableCreateRequest request, std::vector<layout::ColumnSpec
               std::vector<layout::SelectorSpec> selectors) {
   request.column_count = static_cast<uint32_t>(columns.size());
   request.selector_count = static_cast<uint32_t>(selectors.size());
-  auto geometry = plan_geometry(request, columns.data(), selectors.data());
-  if (!geometry.ok()) fprintf(stderr, "%s\n", geometry.status().text().c_str()), abort();
-  auto made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  if (!made.ok()) fprintf(stderr, "%s\n", made.status().text().c_str()), abort();
-  Table& table = *made.value();
+  auto made = test::make_bare(request, columns.data(), selectors.data());
+  Table& table = *made;
   uint32_t lane = table.open_lane(1);
   for (uint32_t step = 0; step < 20; ++step) {
     layout::GrantRecord grant{};
@@ -98,7 +96,7 @@ Snapshot make(layout::TableCreateRequest request, std::vector<layout::ColumnSpec
   }
   Snapshot snapshot;
   const auto* directory = static_cast<const char*>(table.directory().data());
-  const auto* data = static_cast<const char*>(table.data().data());
+  const auto* data = static_cast<const char*>(table.data().segment(0).data());
   snapshot.directory.assign(directory, directory + table.header().directory_bytes);
   snapshot.data.assign(data, data + table.header().data_bytes);
   return snapshot;

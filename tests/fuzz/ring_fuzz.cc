@@ -297,7 +297,7 @@ void take_over(Input& input, std::vector<Client>& clients, World& world) {
   uint8_t form = input.byte();
   LanesWanted wanted{form % 2 + 1u, {7u + form / 2 % 3}, form < 0xc0};
   if (wanted.lanes == 2) wanted.names.push_back(7u + form / 8 % 3);
-  world.add(clients, WriterPort::open(world.table, wanted, {kInstance, id, id, named_memory()}), wanted.lanes);
+  world.add(clients, WriterPort::open(world.table, wanted, {kInstance, id, id, named_memory(), 0}), wanted.lanes);
 }
 
 void act(Input& input, std::vector<Client>& clients, World& world) {
@@ -349,7 +349,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<Client> clients;
   MemoryOptions memory = named_memory();
   uint8_t form = input.byte();
-  world.add(clients, WriterPort::open(world.table, {2, {7, 8}, false}, {kInstance, 1, 1, memory}), 2);
+  world.add(clients, WriterPort::open(world.table, {2, {7, 8}, false}, {kInstance, 1, 1, memory, 0}), 2);
   layout::SamplerOpenRequest sampler{};
   const layout::TableHeader& header = world.table->header();
   sampler.table_id = world.table->id();
@@ -362,9 +362,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   sampler.version_policy = header.versions_offset != 0 ? form / 16 % 3 : 0;
   sampler.version_lag = 1;
   if ((form & 0x80) != 0) strcpy(sampler.group, "g");
-  world.add(clients, SamplerPort::open(world.table, sampler, {kInstance, 2, 2, memory}), 0, &sampler);
-  world.add(clients, ItemsPort::open(world.table, {kInstance, 3, 3, memory}), 0);
-  if ((form & 1) != 0) world.add(clients, WriterPort::open(world.table, {1, {7}, true}, {kInstance, 4, 4, memory}), 1);
+  world.add(clients, SamplerPort::open(world.table, sampler, {kInstance, 2, 2, memory, 0}), 0, &sampler);
+  world.add(clients, ItemsPort::open(world.table, {kInstance, 3, 3, memory, 0}), 0);
+  if ((form & 1) != 0) world.add(clients, WriterPort::open(world.table, {1, {7}, true}, {kInstance, 4, 4, memory, 0}), 1);
   for (uint32_t acts = 0; acts < 200 && !input.empty() && !clients.empty(); ++acts) {
     act(input, clients, world);
     if (world.conductor->port_count() != clients.size()) break;

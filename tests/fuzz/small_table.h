@@ -8,8 +8,7 @@
 #include <memory>
 
 #include "layout/control.h"
-#include "table/geometry.h"
-#include "table/table.h"
+#include "support/bare_table.h"
 
 namespace gear::test {
 
@@ -51,10 +50,8 @@ inline layout::SelectorSpec small_selector(const char* name, uint32_t selector) 
   return spec;
 }
 
-// One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a per-episode column,
-// those from 0x80 to 0xbf have their data in parts, and those from 0xc0 on more items than a node of a tree has children.
-inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
-                                         const layout::SelectorSpec* selectors = nullptr, uint64_t instance_id = 1);
+// One kind of table of each item policy and one with many indexes, each with what goes along with it; odd ones have a
+// per-episode column, those from 0x80 to 0xbf have their data in parts, and those from 0xc0 on more items than a node of a tree has children.
 // `instance_id`: of named segments; 0: memfds.
 inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id = 0) {
   auto request = small_request("ring");
@@ -100,19 +97,7 @@ inline std::shared_ptr<Table> table_of_kind(uint8_t kind, uint64_t instance_id =
       selectors[2] = small_selector("k", GEAR_SELECT_TOP_K);
       selectors[3] = small_selector("l", GEAR_SELECT_LIFO);
   }
-  return make_table(request, columns, selectors, instance_id);
-}
-
-// A table that must be possible; columns are request.column_count.
-inline std::shared_ptr<Table> make_table(const layout::TableCreateRequest& request, const layout::ColumnSpec* columns,
-                                         const layout::SelectorSpec* selectors, uint64_t instance_id) {
-  auto geometry = plan_geometry(request, columns, selectors);
-  if (!geometry.ok()) fprintf(stderr, "%s\n", geometry.status().text().c_str()), abort();
-  MemoryOptions memory;
-  memory.memory = request.memory;
-  auto table = Table::create(geometry.value(), instance_id, 1, memory);
-  if (!table.ok()) fprintf(stderr, "%s\n", table.status().text().c_str()), abort();
-  return std::shared_ptr<Table>(table.take());
+  return make_bare(request, columns, selectors, instance_id);
 }
 
 }  // namespace gear::test

@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -65,6 +66,20 @@ inline std::string in_child(const std::function<std::string()>& body) {
   }
   if (WIFSIGNALED(status)) return text + "killed by signal " + std::to_string(WTERMSIG(status));
   return text;
+}
+
+// What the body's process exited with; -1: it was killed.
+inline int exit_of_child(const std::function<int()>& body) {
+  fflush(nullptr);
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(kChildSeconds);
+    _exit(body());
+  }
+  int status = 0;
+  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 // From here on these system calls of this process answer errno_value (or kill it, for -1), as a

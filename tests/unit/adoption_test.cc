@@ -18,6 +18,7 @@
 #include "base/shared_word.h"
 #include "server/sampler_port.h"
 #include "server/writer_port.h"
+#include "support/bare_table.h"
 
 namespace gear {
 namespace {
@@ -56,28 +57,13 @@ class AdoptionTest : public testing::Test {
     session.id = 1;
     session.pid = getpid();
     ASSERT_NE(ledger_->add(session), nullptr);
-    layout::TableCreateRequest request{};
-    snprintf(request.name, sizeof request.name, "t");
-    request.capacity_items = 20;
+    layout::TableCreateRequest request = test::bare_request(20, 4);
     request.capacity_steps = 100;
-    request.column_count = 1;
-    request.lanes_max = 4;
-    request.block_steps = 4;
-    request.numa_node = -1;
-    request.sampler = GEAR_SELECT_UNIFORM;
-    request.remover = GEAR_SELECT_FIFO;
     request.memory = GEAR_MEMORY_POSIX;
     request.item_policy = item_policy;
-    request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
     request.lease_timeout_ms = 1;
-    layout::ColumnSpec column{};
-    snprintf(column.name, sizeof column.name, "x");
-    column.dtype = GEAR_U64;
-    Result<Geometry> geometry = plan_geometry(request, &column);
-    ASSERT_TRUE(geometry.ok()) << geometry.status().text();
-    auto table = Table::create(geometry.value(), instance(), kTable, posix());
-    ASSERT_TRUE(table.ok()) << table.status().text();
-    conductor_->add_table(table.take());
+    layout::ColumnSpec column = test::u64_column();
+    conductor_->add_table(test::make_bare(request, &column, nullptr, instance(), kTable));
   }
 
   void keep(std::unique_ptr<Port> port, const layout::SamplerOpenRequest& sampler = {}) {
@@ -88,7 +74,7 @@ class AdoptionTest : public testing::Test {
     conductor_->add_port(std::move(port));
   }
   void open_writer(uint32_t id) {
-    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, {instance(), id, 1, posix()});
+    auto port = WriterPort::open(conductor_->find_table(kTable), {1, {}, false}, {instance(), id, 1, posix(), 0});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take());
     push(id, SubmissionOp::kNeedBlock, 1);
@@ -102,7 +88,7 @@ class AdoptionTest : public testing::Test {
     request.batches_max = 4;
     request.index = table().header().sampler_index;
     snprintf(request.group, sizeof request.group, "%s", group);
-    auto port = SamplerPort::open(conductor_->find_table(kTable), request, {instance(), id, 1, posix()});
+    auto port = SamplerPort::open(conductor_->find_table(kTable), request, {instance(), id, 1, posix(), 0});
     ASSERT_TRUE(port.ok()) << port.status().text();
     keep(port.take(), request);
   }
@@ -283,7 +269,7 @@ TEST_F(AdoptionTest, BelievesNoHeaderThatClientsCanWrite) {
     ASSERT_NE(conductor_->find_table(kTable), nullptr);
     ASSERT_NE(conductor_->find_port(1), nullptr);
     EXPECT_EQ(table().items(), rows);
-    EXPECT_TRUE(map_segment("read", table().data().read_only_fd(), SegmentKind::kData, false).ok());
+    EXPECT_TRUE(map_segment("read", table().data().read_only_fds()[0], SegmentKind::kData, false).ok());
     if (rows < 4) {
       push(1, SubmissionOp::kCommit, 1, ++rows);
       work();

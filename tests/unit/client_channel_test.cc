@@ -15,6 +15,8 @@
 namespace gear::client {
 namespace {
 
+// After which a waiter looks by itself (session_comeback.cc).
+constexpr int64_t kWholeSleepNs = 100'000'000;
 using layout::ChannelHeader;
 using layout::TableState;
 using test::kPatienceNs;
@@ -180,7 +182,7 @@ TEST_F(ChannelWait, MissesNoWakeUpHoweverTheTwoInterleave) {
     Status status =
         channel_->wait_until(deadline_after(kPatienceNs), [&] { return turn.load() == 2 * round; });
     ASSERT_TRUE(status.ok()) << status.text();
-    if (now_ns() - begin_ns >= kSleepNs) ++whole_sleeps;
+    if (now_ns() - begin_ns >= kWholeSleepNs) ++whole_sleeps;
   }
   turn.store(UINT32_MAX);
   // A busy machine may keep either side from running for that long, but not often.

@@ -64,15 +64,33 @@ class CloseDuringACall : public ::testing::Test {
     EXPECT_EQ(closed, GEAR_OK) << gear_last_error();
   }
 
-  gear_table* make_table(const char* name, uint32_t max_times_sampled, uint32_t memory = 0) {
+  static gear_table* make_table(gear_client* client, const char* name, uint32_t max_times_sampled, uint32_t memory = 0) {
     auto change = [=](gear_table_options* options) {
       options->max_times_sampled = max_times_sampled;
       options->memory = memory;
       if (max_times_sampled > 0) options->limiter = {1.0, 1, -1e9, 2.0};
     };
     gear_table* table = nullptr;
-    EXPECT_EQ(gear::test::create_int_table_with(client_, name, &table, change), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(gear::test::create_int_table_with(client, name, &table, change), GEAR_OK) << gear_last_error();
     return table;
+  }
+  gear_table* make_table(const char* name, uint32_t max_times_sampled) {
+    return make_table(client_, name, max_times_sampled);
+  }
+  // A client of a server of its own, and one of each that there is.
+  struct Handles {
+    gear_client* client = nullptr;
+    gear_table* table = nullptr;
+    gear_writer* writer = nullptr;
+    gear_sampler* sampler = nullptr;
+  };
+  static Handles open_handles(const char* endpoint) {
+    Handles all;
+    EXPECT_EQ(gear_connect(endpoint, nullptr, &all.client), GEAR_OK) << gear_last_error();
+    all.table = make_table(all.client, "t", 0);
+    EXPECT_EQ(gear_writer_open(all.table, nullptr, &all.writer), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(gear_sampler_open(all.table, nullptr, &all.sampler), GEAR_OK) << gear_last_error();
+    return all;
   }
   // The one table of the client's server, in memory that has a name: more items are counted than it has slots.
   static void spoil_table_of(gear_client* client) {
@@ -164,17 +182,9 @@ TEST_F(CloseDuringACall, OfTheClientEndsTheCallsOfAll) {
 // The close comes between, before and within the calls of busy threads, which go on calling until they are told.
 TEST_F(CloseDuringACall, MeetsThreadsThatNeverPause) {
   for (int round = 0; round < 20; ++round) {
-    gear_client* client = nullptr;
-    ASSERT_EQ(gear_connect("embedded:busy", nullptr, &client), GEAR_OK);
-    std::swap(client, client_);
-    gear_table* table = make_table("busy", 0);
-    std::swap(client, client_);
-    gear_writer* writer = nullptr;
-    gear_sampler* sampler = nullptr;
-    ASSERT_EQ(gear_writer_open(table, nullptr, &writer), GEAR_OK);
-    ASSERT_EQ(gear_sampler_open(table, nullptr, &sampler), GEAR_OK);
-    ASSERT_EQ(append(writer, kPatienceNs), GEAR_OK);
-    ASSERT_EQ(gear_writer_flush(writer, kPatienceNs, nullptr), GEAR_OK);
+    Handles all = open_handles("embedded:busy");
+    ASSERT_EQ(append(all.writer, kPatienceNs), GEAR_OK);
+    ASSERT_EQ(gear_writer_flush(all.writer, kPatienceNs, nullptr), GEAR_OK);
     std::atomic<int> running{0};
     auto until_told = [&running](std::function<int()> call) {
       return std::thread([&running, call] {
@@ -185,22 +195,22 @@ TEST_F(CloseDuringACall, MeetsThreadsThatNeverPause) {
       });
     };
     std::vector<std::thread> threads;
-    threads.push_back(until_told([&] { return append(writer, kPatienceNs); }));
-    threads.push_back(until_told([&] { return sample(sampler); }));
+    threads.push_back(until_told([&] { return append(all.writer, kPatienceNs); }));
+    threads.push_back(until_told([&] { return sample(all.sampler); }));
     threads.push_back(until_told([&] {
       gear_table_stats stats = GEAR_TABLE_STATS_INIT;
-      return gear_table_get_stats(table, &stats);
+      return gear_table_get_stats(all.table, &stats);
     }));
     threads.push_back(until_told([&] {
       uint64_t key = 12345;
-      return gear_delete_items(table, &key, 1, kPatienceNs, nullptr);
+      return gear_delete_items(all.table, &key, 1, kPatienceNs, nullptr);
     }));
     threads.push_back(until_told([&] {
       gear_server_info info = GEAR_SERVER_INFO_INIT;
-      return gear_get_server_info(client, &info);
+      return gear_get_server_info(all.client, &info);
     }));
     while (running < 5) std::this_thread::yield();
-    EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(gear_close(all.client), GEAR_OK) << gear_last_error();
     for (auto& thread : threads) thread.join();
   }
 }
@@ -208,16 +218,8 @@ TEST_F(CloseDuringACall, MeetsThreadsThatNeverPause) {
 // Handles that end in one thread while another ends the client with all of them: whoever comes first.
 TEST_F(CloseDuringACall, OfTheClientWaitsForClosesOfItsHandles) {
   for (int round = 0; round < 40; ++round) {
-    gear_client* client = nullptr;
-    ASSERT_EQ(gear_connect("embedded:ends", nullptr, &client), GEAR_OK);
-    std::swap(client, client_);
-    gear_table* table = make_table("ends", 0);
-    gear_table* other = make_table("other", 0);
-    std::swap(client, client_);
-    gear_writer* writer = nullptr;
-    gear_sampler* sampler = nullptr;
-    ASSERT_EQ(gear_writer_open(table, nullptr, &writer), GEAR_OK);
-    ASSERT_EQ(gear_sampler_open(table, nullptr, &sampler), GEAR_OK);
+    Handles all = open_handles("embedded:ends");
+    gear_table* other = make_table(all.client, "other", 0);
     std::atomic<int> running{0};
     auto once = [&running](std::function<int()> end) {
       return std::thread([&running, end] {
@@ -227,12 +229,12 @@ TEST_F(CloseDuringACall, OfTheClientWaitsForClosesOfItsHandles) {
         EXPECT_TRUE(status == GEAR_OK || status == GEAR_ECLOSED || status == GEAR_EINVAL) << gear_last_error();
       });
     };
-    std::thread threads[] = {once([&] { return gear_writer_close(writer); }),
-                             once([&] { return gear_sampler_close(sampler); }),
+    std::thread threads[] = {once([&] { return gear_writer_close(all.writer); }),
+                             once([&] { return gear_sampler_close(all.sampler); }),
                              once([&] { return gear_table_detach(other); })};
     ++running;
     while (running < 4) std::this_thread::yield();
-    EXPECT_EQ(gear_close(client), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(gear_close(all.client), GEAR_OK) << gear_last_error();
     for (auto& thread : threads) thread.join();
   }
 }
@@ -241,10 +243,9 @@ TEST_F(CloseDuringACall, IsRefusedWithinACallback) {
   gear_connect_options options = GEAR_CONNECT_OPTIONS_INIT;
   options.request_timeout_ns = 1'000'000'000;  // that long the close waits for the callback's call
   gear_client* client = nullptr;
-  gear_client* other = client_;
-  ASSERT_EQ(gear_connect("embedded:callback", nullptr, &client_), GEAR_OK);
-  make_table("t", 0);
-  std::swap(other, client_);
+  gear_client* other = nullptr;
+  ASSERT_EQ(gear_connect("embedded:callback", nullptr, &other), GEAR_OK);
+  make_table(other, "t", 0);
   ASSERT_EQ(gear_connect("embedded:callback", &options, &client), GEAR_OK);
   struct Within {
     gear_client* client;
@@ -269,9 +270,7 @@ TEST_F(CloseDuringACall, OfATableIsRefusedWithinItsCheck) {
   connect.request_timeout_ns = 1'000'000'000;  // that long the close waits for the callback's call
   gear_client* client = nullptr;
   ASSERT_EQ(gear_connect("embedded:check", &connect, &client), GEAR_OK);
-  std::swap(client, client_);
-  gear_table* table = make_table("t", 0, GEAR_MEMORY_POSIX);
-  std::swap(client, client_);
+  gear_table* table = make_table(client, "t", 0, GEAR_MEMORY_POSIX);
   spoil_table_of(client);
   struct Within {
     gear_table* table;

@@ -1,30 +1,28 @@
 // What a forked child can do with its parent's handles: nothing, and it is told so.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <functional>
 
 #include "gear.h"
+#include "support/child.h"
+#include "support/int_table.h"
 
 namespace {
 
-constexpr int64_t kTimeoutNs = 10'000'000'000;
+using gear::test::append_int;
+using gear::test::create_int_table_with;
+using gear::test::exit_of_child;
+
+constexpr int64_t kTimeoutNs = gear::test::kCallNs;
 
 class ForkedChild : public ::testing::Test {
  protected:
   ForkedChild() {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = "x";
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = "t";
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = 10;
     EXPECT_EQ(gear_connect("embedded:forked", nullptr, &client_), GEAR_OK) << gear_last_error();
-    EXPECT_EQ(gear_table_create(client_, &options, &table_), GEAR_OK) << gear_last_error();
+    auto ten = [](gear_table_options* options) { options->capacity_items = 10; };
+    EXPECT_EQ(create_int_table_with(client_, "t", &table_, ten), GEAR_OK) << gear_last_error();
     EXPECT_EQ(gear_writer_open(table_, nullptr, &writer_), GEAR_OK) << gear_last_error();
     EXPECT_EQ(gear_sampler_open(table_, nullptr, &sampler_), GEAR_OK) << gear_last_error();
     append(7);
@@ -33,23 +31,8 @@ class ForkedChild : public ::testing::Test {
   ~ForkedChild() override { EXPECT_EQ(gear_close(client_), GEAR_OK); }
 
   void append(int64_t value) {
-    gear_cell cell{};
-    cell.dtype = GEAR_I64;
-    cell.data = &value;
-    EXPECT_EQ(gear_writer_append(writer_, 0, &cell, 1, kTimeoutNs), GEAR_OK) << gear_last_error();
+    EXPECT_EQ(append_int(writer_, value), GEAR_OK) << gear_last_error();
     EXPECT_EQ(gear_writer_flush(writer_, kTimeoutNs, nullptr), GEAR_OK) << gear_last_error();
-  }
-
-  // The body's result comes back as the child's exit status.
-  static int in_child(const std::function<int()>& body) {
-    pid_t pid = fork();
-    if (pid == 0) {
-      alarm(20);
-      _exit(body());
-    }
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
   gear_client* client_ = nullptr;
@@ -60,7 +43,7 @@ class ForkedChild : public ::testing::Test {
 };
 
 TEST_F(ForkedChild, IsToldThatTheHandlesAreItsParents) {
-  int told = in_child([&] {
+  int told = exit_of_child([&] {
     gear_cell cell{};
     gear_batch* batch = nullptr;
     gear_table_stats stats = GEAR_TABLE_STATS_INIT;
@@ -79,7 +62,7 @@ TEST_F(ForkedChild, IsToldThatTheHandlesAreItsParents) {
 }
 
 TEST_F(ForkedChild, ReadsAndReleasesBatchesThatItInherited) {
-  int read = in_child([&] {
+  int read = exit_of_child([&] {
     gear_tensor tensor;
     if (gear_batch_tensor(batch_, 0, &tensor) != GEAR_OK) return 1;
     if (static_cast<const int64_t*>(tensor.data)[1] != 7) return 2;
@@ -97,7 +80,7 @@ TEST_F(ForkedChild, AcknowledgesNothingOfAConsumerGroup) {
   ASSERT_EQ(gear_sampler_open(table_, &options, &consumer), GEAR_OK) << gear_last_error();
   gear_batch* batch = nullptr;
   ASSERT_EQ(gear_sample(consumer, 1, kTimeoutNs, &batch), GEAR_OK) << gear_last_error();
-  EXPECT_EQ(in_child([&] { return gear_batch_release(batch) == GEAR_ESTALE ? 0 : 1; }), 0);
+  EXPECT_EQ(exit_of_child([&] { return gear_batch_release(batch) == GEAR_ESTALE ? 0 : 1; }), 0);
   EXPECT_EQ(gear_batch_release(batch), GEAR_OK) << gear_last_error();
 }
 
@@ -105,7 +88,7 @@ TEST_F(ForkedChild, ConnectsAnewByTheHandle) {
   char endpoint[GEAR_HANDLE_BYTES + 8] = "handle:";
   char* handle = endpoint + 7;
   ASSERT_EQ(gear_table_handle(table_, handle), GEAR_OK);
-  int appended = in_child([&] {
+  int appended = exit_of_child([&] {
     gear_client* client = nullptr;
     gear_table* table = nullptr;
     gear_writer* writer = nullptr;

@@ -35,14 +35,14 @@ class PartsMapped : public testing::Test {
       EXPECT_EQ(ftruncate(fds_[part].get(), static_cast<off_t>(layout::part_bytes(header_))), 0);
     }
   }
-  char* block(const DataMap& map, uint32_t block) const {
+  char* block(const Mapping& map, uint32_t block) const {
     return static_cast<char*>(map.data()) + header_.data_blocks_offset + block * header_.block_bytes;
   }
-  char* cells(const DataMap& map, uint32_t slot) const {
+  char* cells(const Mapping& map, uint32_t slot) const {
     return static_cast<char*>(map.data()) + header_.data_episodes_offset + slot * header_.episode_cell_bytes;
   }
-  Result<DataMap> all() { return DataMap::of_parts("open", header_, fds_); }
-  Result<DataMap> one(uint32_t part) { return DataMap::of_part("write", header_, part, fds_[part].get()); }
+  Result<Mapping> all() { return map_parts("open", header_, fds_); }
+  Result<Mapping> one(uint32_t part) { return map_part("write", header_, part, fds_[part].get()); }
 
   uint64_t page_;
   layout::TableHeader header_{};
@@ -66,7 +66,7 @@ TEST_F(PartsMapped, ShowReadersWhatEachWriterStoresAtItsPlace) {
 TEST_F(PartsMapped, LetAWriterTouchNothingElse) {
   const std::string fault = "killed by signal 11";
   // Made by the child itself, for it inherits none.
-  auto stores = [&](const std::function<char*(const DataMap&)>& place) {
+  auto stores = [&](const std::function<char*(const Mapping&)>& place) {
     return in_child([&]() -> std::string {
       auto map = one(1);
       if (!map.ok()) return map.status().text();
@@ -74,14 +74,14 @@ TEST_F(PartsMapped, LetAWriterTouchNothingElse) {
       return "stored";
     });
   };
-  EXPECT_EQ(stores([&](const DataMap& map) { return block(map, 2); }), "stored");
-  EXPECT_EQ(stores([&](const DataMap& map) { return block(map, 4) - 1; }), "stored");
-  EXPECT_EQ(stores([&](const DataMap& map) { return block(map, 4); }), fault);
-  EXPECT_EQ(stores([&](const DataMap& map) { return block(map, 2) - 1; }), fault);
-  EXPECT_EQ(stores([&](const DataMap& map) { return cells(map, 4); }), "stored");
-  EXPECT_EQ(stores([&](const DataMap& map) { return cells(map, 4) - 1; }), fault);
-  EXPECT_EQ(stores([&](const DataMap& map) { return cells(map, 8); }), fault);
-  EXPECT_EQ(stores([&](const DataMap& map) { return static_cast<char*>(map.data()); }), fault);
+  EXPECT_EQ(stores([&](const Mapping& map) { return block(map, 2); }), "stored");
+  EXPECT_EQ(stores([&](const Mapping& map) { return block(map, 4) - 1; }), "stored");
+  EXPECT_EQ(stores([&](const Mapping& map) { return block(map, 4); }), fault);
+  EXPECT_EQ(stores([&](const Mapping& map) { return block(map, 2) - 1; }), fault);
+  EXPECT_EQ(stores([&](const Mapping& map) { return cells(map, 4); }), "stored");
+  EXPECT_EQ(stores([&](const Mapping& map) { return cells(map, 4) - 1; }), fault);
+  EXPECT_EQ(stores([&](const Mapping& map) { return cells(map, 8); }), fault);
+  EXPECT_EQ(stores([&](const Mapping& map) { return static_cast<char*>(map.data()); }), fault);
 }
 
 TEST_F(PartsMapped, AreReadOnlyToReaders) {
@@ -98,7 +98,7 @@ TEST_F(PartsMapped, AreNotInheritedByAForkedChild) {
   EXPECT_EQ(*block(map.value(), 1), 0);
   EXPECT_EQ(in_child([&] { return std::string(1, static_cast<char>('a' + *block(map.value(), 1))); }), "killed by signal 11");
   EXPECT_EQ(in_child([&] {
-    { DataMap gone = map.take(); }  // unmaps nothing of what may lie there now
+    { Mapping gone = map.take(); }  // unmaps nothing of what may lie there now
     return std::string("ended");
   }), "ended");
 }
@@ -125,8 +125,8 @@ TEST_F(PartsMapped, AreRefusedWhenTheyAreNotWhatTheHeaderSays) {
   EXPECT_TRUE(one(1).ok());
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  refused(DataMap::of_part("write", header_, 0, ends[0]).status(), "no memory");
-  refused(DataMap::of_part("write", header_, kParts, fds_[0].get()).status(), "part 3 of 3");
+  refused(map_part("write", header_, 0, ends[0]).status(), "no memory");
+  refused(map_part("write", header_, kParts, fds_[0].get()).status(), "part 3 of 3");
   close(ends[0]);
   close(ends[1]);
 }

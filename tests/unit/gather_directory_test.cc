@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "gather/check_directory.h"
+#include "support/bare_table.h"
 #include "table/geometry.h"
 #include "table/table.h"
 
@@ -36,11 +37,7 @@ class Directory : public ::testing::Test {
     strcpy(columns[1].name, "goal");
     columns[0].dtype = columns[1].dtype = GEAR_F32;
     columns[1].flags = GEAR_COLUMN_PER_EPISODE;
-    auto geometry = plan_geometry(request, columns);
-    ASSERT_TRUE(geometry.ok()) << geometry.status().text();
-    auto table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-    ASSERT_TRUE(table.ok()) << table.status().text();
-    table_ = table.take();
+    table_ = test::make_bare(request, columns);
   }
 
   layout::TableHeader& header() { return *static_cast<layout::TableHeader*>(table_->directory().data()); }

@@ -23,7 +23,7 @@ class SamplerTurns : public ::testing::Test {
     request.capacity_steps = 64;
     request.lease_timeout_ms = 1000;
     layout::ColumnSpec column = small_column();
-    table_ = make_table(request, &column);
+    table_ = make_bare(request, &column);
     lane_ = table_->open_lane(1);
     for (uint32_t i = 0; i < items; ++i) insert();
     layout::SamplerOpenRequest sampler{};
@@ -34,7 +34,7 @@ class SamplerTurns : public ::testing::Test {
     sampler.seed = 1;
     sampler.unique = unique ? 1 : 0;
     sampler.index = table_->header().sampler_index;
-    auto port = SamplerPort::open(table_, sampler, {1, 5, 1, MemoryOptions{}});
+    auto port = SamplerPort::open(table_, sampler, {1, 5, 1, MemoryOptions{}, 0});
     ASSERT_TRUE(port.ok()) << port.status().text();
     port_ = port.take();
   }

@@ -4,11 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cfloat>
 #include <cstdlib>
 #include <new>
 
-#include "table/table.h"
+#include "support/bare_table.h"
 
 namespace {
 int64_t allocations_left = -1;  // below 0: any number
@@ -27,25 +26,11 @@ namespace gear {
 namespace {
 
 std::unique_ptr<Table> make_table() {
-  layout::TableCreateRequest request{};
-  snprintf(request.name, sizeof request.name, "t");
-  request.capacity_items = 16;
-  request.column_count = 1;
-  request.lanes_max = 2;
-  request.block_steps = 4;
-  request.numa_node = -1;
+  layout::TableCreateRequest request = test::bare_request(16, 2);
   request.sampler = GEAR_SELECT_PRIORITIZED;
-  request.remover = GEAR_SELECT_FIFO;
   request.priority_alpha = 0.6;
-  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
-  layout::ColumnSpec column{};
-  snprintf(column.name, sizeof column.name, "x");
-  column.dtype = GEAR_U64;
-  Result<Geometry> geometry = plan_geometry(request, &column);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  layout::ColumnSpec column = test::u64_column();
+  return test::make_bare(request, &column);
 }
 
 TEST(TableAdoptMemory, SaysThatThereIsNoneAtWhateverAllocationItIs) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/bare_table.h"
 #include "support/select_index.h"
 #include "table/fsck.h"
 #include "table/table.h"
@@ -21,38 +22,21 @@
 namespace gear {
 namespace {
 
+using test::Owner;
+using test::pass_on;
 using layout::BlockRecord;
 using layout::GrantRecord;
 using layout::ItemRecord;
 using layout::TableHeader;
 
-struct Owner final : LaneOwner {
-  bool leaving() const override { return false; }
-  void lose_lane(uint32_t) override {}
-};
-
 std::unique_ptr<Table> make_table(uint64_t capacity, uint32_t sampler = GEAR_SELECT_UNIFORM, uint32_t block_steps = 4) {
-  layout::TableCreateRequest request{};
-  snprintf(request.name, sizeof request.name, "t");
-  request.capacity_items = capacity;
-  request.column_count = 1;
-  request.lanes_max = 4;
-  request.block_steps = block_steps;
-  request.numa_node = -1;
+  layout::TableCreateRequest request = test::bare_request(capacity, 4, block_steps);
   request.sampler = sampler;
-  request.remover = GEAR_SELECT_FIFO;
   request.priority_alpha = 0.6;
   request.top_k = 100;
   request.half_life = 100;
-  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
-  layout::ColumnSpec column{};
-  snprintf(column.name, sizeof column.name, "x");
-  column.dtype = GEAR_U64;
-  Result<Geometry> geometry = plan_geometry(request, &column);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  layout::ColumnSpec column = test::u64_column();
+  return test::make_bare(request, &column);
 }
 
 void append(Table& table, uint32_t lane, uint32_t rows) {
@@ -64,13 +48,6 @@ void append(Table& table, uint32_t lane, uint32_t rows) {
     ASSERT_EQ(table.commit(lane, 1, &done), Admit::kDone);
     rows -= done;
   }
-}
-
-Result<std::unique_ptr<Table>> pass_on(std::unique_ptr<Table> table) {
-  Segment directory;
-  TableData data;
-  table->take_segments(&directory, &data);
-  return Table::adopt(std::move(directory), std::move(data));
 }
 
 TableHeader* header_of(Table& table) { return static_cast<TableHeader*>(table.directory().data()); }
@@ -146,26 +123,11 @@ TEST(TableAdopt, FreesWhatNobodyClaims) {
 }
 
 std::unique_ptr<Table> make_table_of(const std::function<void(layout::TableCreateRequest*, layout::ColumnSpec*)>& edit) {
-  layout::TableCreateRequest request{};
-  snprintf(request.name, sizeof request.name, "t");
-  request.capacity_items = 20;
+  layout::TableCreateRequest request = test::bare_request(20, 2);
   request.column_count = 2;
-  request.lanes_max = 2;
-  request.block_steps = 4;
-  request.numa_node = -1;
-  request.sampler = GEAR_SELECT_UNIFORM;
-  request.remover = GEAR_SELECT_FIFO;
-  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
-  layout::ColumnSpec columns[2] = {};
-  snprintf(columns[0].name, sizeof columns[0].name, "x");
-  snprintf(columns[1].name, sizeof columns[1].name, "y");
-  columns[0].dtype = columns[1].dtype = GEAR_U64;
+  layout::ColumnSpec columns[] = {test::u64_column(), test::u64_column("y")};
   edit(&request, columns);
-  Result<Geometry> geometry = plan_geometry(request, columns);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  return test::make_bare(request, columns);
 }
 
 // A client passes over a grant of an episode slot that has a number it had before.
@@ -250,13 +212,13 @@ const Damage kDamages[] = {
     {"lanes", [](Table& t) { header_of(t)->lanes_offset = ~uint64_t{0} - 64; }},
     {"lanes", [](Table& t) { header_of(t)->lanes_max = 0; }},
     {"blocks", [](Table& t) { header_of(t)->blocks_offset = header_of(t)->directory_bytes - 8; }},
-    {"blocks of", [](Table& t) { header_of(t)->block_bytes = uint64_t{1} << 60; }},
+    {"block_bytes", [](Table& t) { header_of(t)->block_bytes = uint64_t{1} << 60; }},
     {"marks", [](Table& t) { header_of(t)->marks_offset = 3; }},
     {"item slots", [](Table& t) { header_of(t)->item_slots = 1u << 30; }},
-    {"episode slots", [](Table& t) { header_of(t)->data_episodes_offset = ~uint64_t{0}; }},
-    {"indexes", [](Table& t) { header_of(t)->remover_index = 77; }},
+    {"episode_cell_bytes", [](Table& t) { header_of(t)->data_episodes_offset = ~uint64_t{0}; }},
+    {"remover_index", [](Table& t) { header_of(t)->remover_index = 77; }},
     {"selector", [](Table& t) { header_of(t)->indexes[0].selector = 99; }},
-    {"an index", [](Table& t) { header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095; }},
+    {"offset of an index", [](Table& t) { header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095; }},
     {"entries", [](Table& t) {
        layout::at_offset<layout::UniformIndex>(t.directory().data(), header_of(t)->indexes[0].offset)->count = 1u << 20;
      }},
@@ -337,7 +299,7 @@ const Damage kDamages[] = {
      }},
     {"slot_bits", [](Table& t) { header_of(t)->slot_bits = 1; }},
     {"alpha", [](Table& t) { header_of(t)->indexes[0].alpha = -1; }},
-    {"index 0: at", [](Table& t) {
+    {"offset of an index", [](Table& t) {
        header_of(t)->indexes[0].selector = GEAR_SELECT_MIXTURE;
        header_of(t)->indexes[0].offset = ~uint64_t{0} - 4095;
      }},

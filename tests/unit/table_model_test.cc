@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "support/bare_table.h"
 #include "support/model_table.h"
 #include "table/table.h"
 
@@ -56,14 +57,8 @@ std::unique_ptr<Table> make_table(const ModelOptions& options) {
     spec = {{}, selector, options.top_k, options.alpha, options.epsilon, options.half_life, proportion};
     snprintf(spec.name, sizeof spec.name, "s%u", request.selector_count);
   }
-  layout::ColumnSpec column{};
-  snprintf(column.name, sizeof column.name, "x");
-  column.dtype = GEAR_U64;
-  Result<Geometry> geometry = plan_geometry(request, &column, selectors);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  layout::ColumnSpec column = u64_column();
+  return make_bare(request, &column, selectors);
 }
 
 // What really happened, so that a test that no longer does anything is noticed.

@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "shm/segment_names.h"
+#include "support/bare_table.h"
 #include "support/fault_inject.h"
 #include "table/fsck.h"
 #include "table/table.h"
@@ -28,44 +29,20 @@ using layout::TableHeader;
 
 constexpr uint32_t kParts = 4;
 
-struct Owner final : LaneOwner {
-  bool leaving() const override { return false; }
-  void lose_lane(uint32_t) override {}
-};
-
 uint64_t instance() { return 0x9a27000000000000u | static_cast<uint64_t>(getpid()); }
 
 // Blocks of two pages: 512 steps, and their presence bits.
 layout::TableCreateRequest request_of(uint32_t writers_max = kParts) {
-  layout::TableCreateRequest request{};
-  snprintf(request.name, sizeof request.name, "t");
-  request.capacity_items = 20'000;
-  request.column_count = 1;
-  request.lanes_max = 4;
-  request.block_steps = 512;
-  request.numa_node = -1;
-  request.sampler = GEAR_SELECT_UNIFORM;
-  request.remover = GEAR_SELECT_FIFO;
-  request.limiter = {1, 1, -DBL_MAX, DBL_MAX};
+  layout::TableCreateRequest request = bare_request(20'000, 4, 512);
   request.payload_isolation = GEAR_ISOLATION_PER_WRITER;
   request.writers_max = writers_max;
   return request;
 }
 
-std::unique_ptr<Table> make_table(const layout::TableCreateRequest& request, uint32_t memory = GEAR_MEMORY_MEMFD) {
-  layout::ColumnSpec columns[2]{};
-  snprintf(columns[0].name, sizeof columns[0].name, "x");
-  columns[0].dtype = GEAR_U64;
-  snprintf(columns[1].name, sizeof columns[1].name, "e");
-  columns[1].dtype = GEAR_U64;
-  columns[1].flags = GEAR_COLUMN_PER_EPISODE;
-  Result<Geometry> geometry = plan_geometry(request, columns);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  MemoryOptions options;
-  options.memory = memory;
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), instance(), 1, options);
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+std::unique_ptr<Table> make_table(layout::TableCreateRequest request, uint32_t memory = GEAR_MEMORY_MEMFD) {
+  const layout::ColumnSpec columns[] = {u64_column(), u64_column("e", GEAR_COLUMN_PER_EPISODE)};
+  request.memory = memory;
+  return make_bare(request, columns, nullptr, instance());
 }
 std::unique_ptr<Table> make_table(uint32_t memory = GEAR_MEMORY_MEMFD) { return make_table(request_of(), memory); }
 
@@ -115,13 +92,6 @@ bool append(Table& table, uint32_t lane, uint32_t rows) {
     rows -= done;
   }
   return true;
-}
-
-Result<std::unique_ptr<Table>> pass_on(std::unique_ptr<Table> table) {
-  Segment directory;
-  TableData data;
-  table->take_segments(&directory, &data);
-  return Table::adopt(std::move(directory), std::move(data));
 }
 
 TEST(TableParts, GrantAWriterBlocksAndSlotsOfItsOwn) {
@@ -302,7 +272,12 @@ TEST(TableParts, KeepBlocksWhosePagesTheSystemDoesNotTake) {
   EXPECT_EQ(disarm_fault(), 1u);
   EXPECT_EQ(table->header().counters.blocks_free, free);
   EXPECT_EQ(backed_blocks(*table), table->header().block_budget);
-  for (int tries = 0; tries < 1000 && !table->grant_block(lane, &grant); ++tries) usleep(1000);
+  bool granted = false;
+  for (int tries = 0; tries < 10'000 && !granted; ++tries) {
+    granted = table->grant_block(lane, &grant);
+    if (!granted) usleep(1000);
+  }
+  EXPECT_TRUE(granted);
   EXPECT_EQ(memory_of(*table), layout::data_memory_bytes(table->header()));
 }
 
@@ -414,7 +389,7 @@ TEST(TableParts, AreNotAdoptedWhereTheyContradictThemselves) {
          blocks_to_change(t)[0].writer = 0;
          parts_of(t)[0].channel = 0;
        }},
-      {"overlap", [](Table& t) { header_of(t)->parts = 33; }},
+      {"parts 33", [](Table& t) { header_of(t)->parts = 33; }},
       {"block_budget", [](Table& t) { --header_of(t)->block_budget; }},
       {"block_budget", [](Table& t) { header_of(t)->parts = 0; }},
       {"parts", [](Table& t) { header_of(t)->parts_offset = header_of(t)->directory_bytes; }},
@@ -460,9 +435,7 @@ TEST(TableParts, AreAskedForInKnownWords) {
     layout::TableCreateRequest request = request_of(writers);
     request.payload_isolation = isolation;
     request.huge_pages = huge;
-    layout::ColumnSpec column{};
-    snprintf(column.name, sizeof column.name, "x");
-    column.dtype = GEAR_U64;
+    layout::ColumnSpec column = u64_column();
     Status status = plan_geometry(request, &column).status();
     EXPECT_NE(status.text().find(said), std::string::npos) << said << " in: " << status.text();
     return status.code();
@@ -475,14 +448,11 @@ TEST(TableParts, AreAskedForInKnownWords) {
 
 TEST(TableParts, AreNotMadeWhereTheirMemoryDoesNotFit) {
   layout::TableCreateRequest request = request_of();
-  layout::ColumnSpec column{};
-  snprintf(column.name, sizeof column.name, "x");
-  column.dtype = GEAR_U64;
-  Result<Geometry> geometry = plan_geometry(request, &column);
-  ASSERT_TRUE(geometry.ok());
+  layout::ColumnSpec column = u64_column();
+  Geometry geometry = plan_bare(request, &column);
   for (unsigned call = 1; call <= 2 * kParts; ++call) {
     arm_fault(getpid(), "posix_fallocate", 1 + call);
-    Status status = Table::create(geometry.value(), instance(), 1, MemoryOptions{}).status();
+    Status status = Table::create(geometry, instance(), 1, MemoryOptions{}).status();
     disarm_fault();
     EXPECT_EQ(status.code(), GEAR_ENOSPC) << call << status.text();
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "select/direct.h"
+#include "support/bare_table.h"
 #include "table/table.h"
 
 namespace gear {
@@ -49,14 +50,8 @@ class SmallTable {
  public:
   explicit SmallTable(TableCreateRequest request, const std::vector<SelectorSpec>& specs = {}) {
     request.selector_count = static_cast<uint32_t>(specs.size());
-    layout::ColumnSpec column{};
-    snprintf(column.name, sizeof column.name, "x");
-    column.dtype = GEAR_U64;
-    Result<Geometry> geometry = plan_geometry(request, &column, specs.data());
-    EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-    Result<std::unique_ptr<Table>> made = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-    EXPECT_TRUE(made.ok()) << made.status().text();
-    table_ = made.take();
+    layout::ColumnSpec column = test::u64_column();
+    table_ = test::make_bare(request, &column, specs.data());
     lane_ = table_->open_lane(1);
   }
   Table* operator->() { return table_.get(); }

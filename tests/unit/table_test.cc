@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "support/bare_table.h"
 #include "table/table.h"
 
 namespace gear {
@@ -26,17 +27,8 @@ TableCreateRequest request_for(uint64_t items) {
 }
 
 std::unique_ptr<Table> make_table(const TableCreateRequest& request, uint32_t column_flags = 0) {
-  layout::ColumnSpec columns[2]{};
-  snprintf(columns[0].name, sizeof columns[0].name, "x");
-  columns[0].dtype = GEAR_U64;
-  snprintf(columns[1].name, sizeof columns[1].name, "e");
-  columns[1].dtype = GEAR_U64;
-  columns[1].flags = column_flags;
-  Result<Geometry> geometry = plan_geometry(request, columns);
-  EXPECT_TRUE(geometry.ok()) << geometry.status().text();
-  Result<std::unique_ptr<Table>> table = Table::create(geometry.value(), 1, 1, MemoryOptions{});
-  EXPECT_TRUE(table.ok()) << table.status().text();
-  return table.take();
+  const layout::ColumnSpec columns[] = {test::u64_column(), test::u64_column("e", column_flags)};
+  return test::make_bare(request, columns);
 }
 
 // Appends rows as a writer would: grants first, then one commit a row. Returns how many were admitted.

@@ -6,6 +6,7 @@
 #include "base/shared_word.h"
 #include "client/table.h"
 #include "gear.h"
+#include "support/int_table.h"
 
 namespace gear::client {
 namespace {
@@ -16,17 +17,9 @@ constexpr uint32_t kLanes = 4;
 class WriterEnds : public ::testing::Test {
  protected:
   WriterEnds() {
-    gear_column_options column = GEAR_COLUMN_OPTIONS_INIT;
-    column.name = "x";
-    column.dtype = GEAR_I64;
-    gear_table_options options = GEAR_TABLE_OPTIONS_INIT;
-    options.name = "t";
-    options.columns = &column;
-    options.column_count = 1;
-    options.capacity_items = 100;
-    options.lanes_max = kLanes;
     EXPECT_EQ(gear_connect("embedded:", nullptr, &client_), GEAR_OK) << gear_last_error();
-    EXPECT_EQ(gear_table_create(client_, &options, &table_), GEAR_OK) << gear_last_error();
+    auto of_lanes = [](gear_table_options* options) { options->lanes_max = kLanes; };
+    EXPECT_EQ(test::create_int_table_with(client_, "t", &table_, of_lanes), GEAR_OK) << gear_last_error();
     writer_ = open(0);
   }
   ~WriterEnds() override { EXPECT_EQ(gear_close(client_), GEAR_OK); }

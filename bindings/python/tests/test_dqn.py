@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import gear
@@ -102,7 +103,12 @@ def test_stored_episodes_end_with_their_true_final_observation(played):
 
 
 def test_finished_episodes_reach_the_main_process(client, played):
-    finished = episodes.Fetcher(client, "p/episodes").fetch()
+    fetcher = episodes.Fetcher(client, "p/episodes")
+    finished: list[episodes.Episode] = []
+    # The actor does not flush its reports, and a fetch does not wait for them.
+    deadline = time.monotonic() + 10.0
+    while len(finished) < 15 and time.monotonic() < deadline:
+        finished += fetcher.fetch()
     assert [episode.length for episode in finished].count(4) == 10
     assert [episode.length for episode in finished].count(7) == 5
     assert {episode.total for episode in finished} == {10.0, 28.0}

@@ -137,7 +137,7 @@ def test_rows_min_hands_out_what_is_there(client):
         writer.append(0, n=n)
     writer.flush()
     sampler = queue.sampler(batch=10, rows_min=1)
-    with sampler.sample(timeout=0.05) as batch:
+    with sampler.sample(timeout=0.5) as batch:
         assert batch["n"].tolist() == [0, 1, 2]
 
 
