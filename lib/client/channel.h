@@ -89,8 +89,8 @@ class Channel {
   Status health() const;
 
   // Returns once ready() is true, which is called often and must be cheap. Otherwise why there is
-  // no point in waiting on (health), or, at the deadline, ETIMEDOUT, and EDISCONNECTED where the server is away then. Spins briefly, then sleeps. An answer
-  // that takes the conductor `work_ns` to make is waited for that much longer before the sleep.
+  // no point in waiting on (health), or, at the deadline, ETIMEDOUT, and EDISCONNECTED where the server is away then. Spins
+  // briefly, then sleeps. An answer that takes the conductor `work_ns` to make is waited for that much longer before the sleep.
   template <typename Ready>
   Status wait_until(int64_t deadline_ns, Ready ready, int64_t work_ns = 0);
 

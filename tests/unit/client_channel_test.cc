@@ -3,88 +3,40 @@
 #include "client/channel.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <cstring>
 #include <thread>
 
 #include "base/rng.h"
-#include "unit/client_peer.h"
+#include "unit/played_channel.h"
 
 namespace gear::client {
 namespace {
 
 // After which a waiter looks by itself (session_comeback.cc).
 constexpr int64_t kWholeSleepNs = 100'000'000;
-using layout::ChannelHeader;
 using layout::TableState;
 using test::kPatienceNs;
-using test::Peer;
+using test::PlayedChannel;
 
 constexpr uint32_t kSlots = 8;
-constexpr uint64_t kCompletionOffset =
-    sizeof(ChannelHeader) + kSlots * sizeof(layout::SubmissionRecord);
 
-// A channel whose conductor is the test.
-class ChannelWait : public ::testing::Test {
+class ChannelWait : public ::testing::Test, protected PlayedChannel {
  protected:
-  ChannelWait() {
-    Result<Segment> made = Segment::create("test", layout::SegmentKind::kChannel,
-                                           kCompletionOffset + kSlots * 64, 7, 3, {});
-    segment_ = made.take();
-    header().submission_slots = header().completion_slots = kSlots;
-    header().submission_offset = sizeof(ChannelHeader);
-    header().completion_offset = kCompletionOffset;
-    segment_.publish_magic();
+  ChannelWait() : PlayedChannel(kSlots, kSlots, &table_) {
     set_state(TableState::kOpen);
     strcpy(table_.name, "t");
-
-    int ends[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-    peer_ = std::make_unique<Peer>(ends[1]);
-    std::thread server([this] {
-      peer_->greet();
-      layout::ChannelReply reply{3, 0, segment_.size()};
-      peer_->answer(peer_->receive(), GEAR_OK, &reply, sizeof reply, {segment_.writable_fd()});
-    });
-    session_ =
-        Session::open(Descriptor(ends[0]), "test", kPatienceNs, deadline_after(kPatienceNs)).take();
-    channel_ = Channel::open(*session_, layout::ControlOp::kItemsOpen, layout::TableIdRequest{1},
-                             "test", &table_)
-                   .take();
-    server.join();
   }
-  ~ChannelWait() override {
-    peer_->hang_up();
-    if (conductor_.joinable()) conductor_.join();
-  }
+  ~ChannelWait() override { end(); }
 
-  ChannelHeader& header() { return *static_cast<ChannelHeader*>(segment_.data()); }
   void set_state(TableState state) { publish(table_.state, static_cast<uint32_t>(state)); }
-  void wake() { wake_client_if_asleep(&header()); }
-  void until_it_sleeps() {
-    while (peek(header().client_sleeps) == 0) std::this_thread::yield();
-  }
-  // What the conductor does once the client sleeps.
-  template <typename Action>
-  void once_asleep(Action action) {
-    conductor_ = std::thread([this, action] {
-      until_it_sleeps();
-      action();
-    });
-  }
   Status wait_for_flag(int64_t timeout_ns = kPatienceNs) {
     return channel_->wait_until(deadline_after(timeout_ns), [this] { return flag_.load(); });
   }
 
-  Segment segment_;
   layout::TableHeader table_{};
-  std::unique_ptr<Peer> peer_;
-  std::unique_ptr<Session> session_;
-  std::unique_ptr<Channel> channel_;
   std::atomic<bool> flag_{false};
-  std::thread conductor_;
 };
 
 TEST_F(ChannelWait, EndsAtOnceWhenThereIsNothingToWaitFor) {
