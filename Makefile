@@ -12,6 +12,8 @@ CTEST := ctest --output-on-failure --no-tests=error -j$(JOBS) $(CTEST_ARGS)
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r verb text; do \
 	  printf '  make %-13s %s\n' "$$verb" "$$text"; done
+	@echo '  Variables: JOBS=2 (at a time) PRESET=release PREFIX=/usr/local DESTDIR='
+
 
 setup: ## Install the Debian packages that are missing and make .venv
 	@scripts/setup.sh
@@ -21,7 +23,9 @@ build: ## Configure and build PRESET (release: RelWithDebInfo, -O3)
 	@cmake --preset $(PRESET)
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
-demo: setup build ## Actors and a learner share trajectories through geard (DEMO_ARGS="--env ...")
+demo: setup ## Actors and a learner share trajectories through geard (DEMO_ARGS="--env ...")
+	@cmake --preset $(PRESET)
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target geard gearctl gear
 	@scripts/python_env.sh
 	@.venv/bin/python bindings/python/examples/demo.py $(DEMO_ARGS)
 

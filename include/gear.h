@@ -35,7 +35,9 @@
  *     themselves; handles, batches and keys stay valid. Meanwhile direct draws go on, appends go on while there is
  *     granted space, other calls wait for the server's return up to their timeout, and then answer
  *     GEAR_EDISCONNECTED. So they do at once after reconnect_timeout_ns, and where the server that came back does not
- *     know the client: then close it, and connect anew. Steps that were appended and not flushed stay in shared
+ *     know the client: then close it, and connect anew. What is in a memfd goes with geard: of its tables the next one's
+ *     clients get GEAR_EDROPPED, and where channels were in memfds too (geard --memory memfd) direct draws go on over
+ *     what was there, until the client calls for anything else. Steps that were appended and not flushed stay in shared
  *     memory and are admitted once the server is back.
  *
  * The file goes from simple to advanced: 1 status, 2 client, 3 table, 4 writer, 5 sampler, 6 batch,
@@ -374,7 +376,9 @@ typedef struct gear_table_options {
 #define GEAR_REACH_NONE UINT32_MAX
 
 /* Sets sampler, remover, limiter and max_times_sampled of *options to a bounded FIFO queue: every item
- * is drawn once, in order; at most `capacity` items wait, the next insertion blocks. EINVAL. */
+ * is drawn once, in order; at most `capacity` items wait in the table. The next steps wait in memory that their writers
+ * were granted before, some hundred small ones a writer, then append blocks; who flushes after each append is held back
+ * at once. EINVAL. */
 GEAR_API int gear_table_options_queue(uint64_t capacity, gear_table_options *options);
 
 /* The same, newest first: a bounded stack. EINVAL. */
@@ -488,7 +492,7 @@ GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *opti
 /* Appends one step to a lane: exactly one cell for every per-step column, in any order; those of optional columns
  * may be left out (by append_many: of all its steps). Returns when the
  * step is in shared memory and its order is fixed. Blocks, up to timeout_ns, only for want of space
- * (limiter, or blocks). Cells are checked in full before anything is stored.
+ * (limiter, or blocks); so a writer is some steps ahead of what the limiter admitted, and flush waits for that. Cells are checked in full before anything is stored.
  * Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, ELANE, ESTATE (a reserve is open on this lane, or
  * the episode has its episode_steps_max),
  * ETIMEDOUT, ENOSPC, ECLOSED, EDROPPED, EDISCONNECTED. */

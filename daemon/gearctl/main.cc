@@ -17,13 +17,18 @@ struct Answer {
   Json document;
   std::string text;
   int exit_status = kExitOk;
+  std::vector<Failure> failures{};  // of a part of the command; the document has the first
 };
 
+// All that can be removed are.
 Answer remove_tables(gear_client* client, const std::vector<std::string>& names) {
   Answer answer;
   answer.document["removed"] = Json::array();
   for (const std::string& name : names) {
-    check(gear_table_drop(client, name.c_str()));
+    if (int code = gear_table_drop(client, name.c_str()); code != GEAR_OK) {
+      answer.failures.push_back({code, gear_last_error()});
+      continue;
+    }
     answer.document["removed"].push_back(name);
     answer.text += "removed table \"" + printable(name) + "\"\n";
   }
@@ -114,28 +119,31 @@ Answer answer(const Invocation& invocation) {
   }
 }
 
-// {"error": {"status", "code", "text"}} beside the line on standard error.
-int explain(const Failure& failure, bool json) {
-  const std::string name = gear_status_string(failure.code);
-  if (json) {
-    print_json({{"error", {{"status", name}, {"code", failure.code}, {"text", failure.text}}}});
-  }
-  std::cerr << "gearctl: " << printable(failure.text) << " [" << name << "]\n";
+Json error_of(const Failure& failure) {
+  return {{"status", gear_status_string(failure.code)}, {"code", failure.code}, {"text", failure.text}};
+}
+
+int explain(const Failure& failure) {
+  std::cerr << "gearctl: " << printable(failure.text) << " [" << gear_status_string(failure.code) << "]\n";
   const bool no_server = failure.code == GEAR_ENOSERVER || failure.code == GEAR_ESTALESOCKET ||
                          failure.code == GEAR_ENOTSOCKET;
   return no_server ? kExitNoServer : kExitFailure;
 }
 
+// Where something failed the document has {"error": {"status", "code", "text"}}, beside the lines on standard error.
 int run(const Invocation& invocation) {
   try {
-    const Answer result = answer(invocation);
+    Answer result = answer(invocation);
+    if (!result.failures.empty()) result.document["error"] = error_of(result.failures[0]);
     if (invocation.json)
       print_json(result.document);
     else
       print_text(result.text);
+    for (const Failure& failure : result.failures) result.exit_status = explain(failure);
     return result.exit_status;
   } catch (const Failure& failure) {
-    return explain(failure, invocation.json);
+    if (invocation.json) print_json({{"error", error_of(failure)}});
+    return explain(failure);
   }
 }
 

@@ -64,7 +64,8 @@ Status table_health(const layout::TableHeader& table) {
       break;
     case layout::TableState::kClosed:
       return error(GEAR_ECLOSED,
-                   "the table \"%s\" is closed; use another, or drop and create it anew",
+                   "the table \"%s\" is closed, or its server was told to end; drop and create it anew, after a new "
+                   "connect where the server has gone",
                    table.name);
     case layout::TableState::kDropped:
       return error(GEAR_EDROPPED,
@@ -85,7 +86,7 @@ Status Channel::health() const {
   int32_t failure = observe(header_->failure);
   if (failure != 0) {
     return error(failure,
-                 "the server takes no more records of this channel (%s); close it and open another",
+                 "the server takes no more records of this channel (%s); close it and open another, of a table that is there",
                  gear_status_string(failure));
   }
   if (waits_end_.load(std::memory_order_relaxed) || session_.calls_end()) {

@@ -85,6 +85,9 @@ class Channel {
   bool table_is_open() const {
     return observe(table_->state) == static_cast<uint32_t>(layout::TableState::kOpen);
   }
+  // The same, and the conductor has not given the channel up: it does where the table went with the server before. For samplers
+  // that draw by themselves, who would meet with that nowhere else. One load more, of a line that nobody writes in their channels.
+  bool is_served() const { return table_is_open() && peek(header_->failure) == 0; }
   // ECLOSED, EDROPPED, or why the conductor takes no more records.
   Status health() const;
 

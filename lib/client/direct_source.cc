@@ -105,7 +105,7 @@ Status DirectSource::draw(uint32_t count, DistinctPicks* distinct, Patience& pat
                           uint64_t* population, uint32_t* drawn) {
   int64_t nap_ns = kNapLeastNs;
   for (;;) {
-    if (!channel_.table_is_open()) return channel_.health();
+    if (!channel_.is_served()) return channel_.health();
     *population = items();
     if (*population < items_wanted()) {
       GEAR_TRY(wait_for_items(patience));

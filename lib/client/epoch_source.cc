@@ -103,7 +103,7 @@ class EpochSource final : public RowSource {
 };
 
 Status EpochSource::begin_epoch(uint64_t epoch, uint64_t* rows) {
-  if (!channel_.table_is_open()) return channel_.health();
+  if (!channel_.is_served()) return channel_.health();
   if (items() < items_wanted()) {
     return error(GEAR_ESTATE,
                  "the table has %llu items, draws begin at %llu; append and flush all steps before "
@@ -149,7 +149,7 @@ Status EpochSource::begin_first(int64_t timeout_ns) {
 }
 
 Status EpochSource::fill(Batch& batch, uint32_t rows, int64_t timeout_ns) {
-  if (!channel_.table_is_open()) return channel_.health();
+  if (!channel_.is_served()) return channel_.health();
   if (!begun_) GEAR_TRY(begin_first(timeout_ns));
   auto count = static_cast<uint32_t>(std::min<uint64_t>(rows, share() - drawn_));
   if (count == 0) return over();

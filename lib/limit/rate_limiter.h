@@ -44,6 +44,8 @@ class RateLimiter {
 
 // EINVAL with the reason and the values: s not finite or <= 0, min_size < 1, bounds NaN or crossed (min_diff > max_diff).
 Status check_limiter(const gear_rate_limiter& limits);
+// The same for a table of so many items: EINVAL also where min_size can never be reached.
+Status check_limiter_of(const gear_rate_limiter& limits, uint64_t capacity_items);
 
 // True for limiters that only ask for a minimum size: nothing has to be counted, so direct sampling is allowed.
 bool limiter_counts_nothing(const gear_rate_limiter& limits);

@@ -161,13 +161,19 @@ Status Instance::lock(const std::string& path) {
   std::string lock_path = path + ".lock";
   for (;;) {
     Descriptor file(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file.valid()) return system_error(errno, "open the lock " + lock_path);
+    if (!file.valid()) {
+      if (errno != EACCES && errno != EPERM) return system_error(errno, "open the lock " + lock_path);
+      return error(GEAR_EPERM, "open the lock %s: user %u may not write there; give another socket, in a directory of that user",
+                   lock_path.c_str(), geteuid());
+    }
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return system_error(errno, "take the lock " + lock_path);
       char pid[32] = {};
       [[maybe_unused]] ssize_t got = pread(file.get(), pid, sizeof pid - 1, 0);
-      return error(GEAR_EADDRINUSE, "a server already serves %s (process %d); stop it, or give another socket",
-                   path.c_str(), atoi(pid));
+      // One that is just starting has not written it yet.
+      std::string who = atoi(pid) > 0 ? format(" (process %d)", atoi(pid)) : "";
+      return error(GEAR_EADDRINUSE, "a server already serves %s%s; stop it, or give another socket", path.c_str(),
+                   who.c_str());
     }
     struct stat held, named;
     bool current = fstat(file.get(), &held) == 0 && stat(lock_path.c_str(), &named) == 0 &&

@@ -208,7 +208,7 @@ void ServerLoop::handle(const LoopEvent& event) {
   switch (source) {
     case Source::kSocket: return serve_request(*session);
     case Source::kDoorbell: return drain_eventfd(session->doorbell.get());
-    case Source::kProcess: return sessions_.end(which, "its process died");
+    case Source::kProcess: return sessions_.end(which, "its process ended");
     default: return;
   }
 }
@@ -332,7 +332,7 @@ void ServerLoop::settle_adopted() {
   sessions_.watch_adopted();
   conductor_.drain();
   conductor_.end_closed();
-  sessions_.bury_the_dead(0, "its process died while no server ran");
+  sessions_.bury_the_dead(0, "its process ended while no server ran");
 }
 
 void ServerLoop::reply_to(Session& session, uint16_t op, uint32_t request_id,

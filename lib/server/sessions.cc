@@ -126,7 +126,7 @@ void Sessions::close_the_silent(int64_t now) {
 
 void Sessions::look_for_the_dead(int64_t now) {
   if (now < dead_due_) return;
-  end_dead(false, 0, "its process died");
+  end_dead(false, 0, "its process ended");
   bool any = std::any_of(sessions_.begin(), sessions_.end(), [](const auto& one) { return !one.second.process.pollable(); });
   dead_due_ = any ? now + kDeadLookNs : INT64_MAX;
 }

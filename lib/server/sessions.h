@@ -62,7 +62,7 @@ class Sessions {
   void tick(int64_t now);
   int64_t due() const { return std::min(hello_due_, dead_due_); }  // INT64_MAX: never
   // Ends those of processes that are dead, told or not. All but `but`, whose request is being served.
-  void bury_the_dead(uint64_t but, const char* why = "its process died");
+  void bury_the_dead(uint64_t but, const char* why = "its process ended");
 
   // A line of the log about what a client did, or what became of one.
   void complain(const std::string& text) { complaints_.say(text); }

@@ -10,13 +10,13 @@ Reply Requests::retune_table(const Session& session, const layout::TableRetuneRe
   if (!table.ok()) return Reply::failed(table.status());
   gear_rate_limiter limits{request.limiter.samples_per_insert, request.limiter.min_size,
                            request.limiter.min_diff, request.limiter.max_diff};
-  Status checked = check_limiter(limits);
+  Status checked = check_limiter_of(limits, table.value()->header().capacity_items);
   if (!checked.ok()) return Reply::failed(checked);
   size_t direct = conductor_.direct_samplers(*table.value());
   if (direct > 0 && !limiter_counts_nothing(limits)) {
     return Reply::failed(error(GEAR_ESTATE,
-                        "the new limits count draws, and %zu direct samplers are open, which are not counted; close them, or open them in mode leased",
-                        direct));
+                                 "the new limits count draws, and %zu direct sampler%s open, whose draws are not counted; close them, "
+                                 "or open them in mode leased", direct, direct == 1 ? " is" : "s are"));
   }
   table.value()->retune(limits);
   return {};

@@ -182,8 +182,8 @@ Status connect_failure(int why, const std::string& path) {
     case EACCES:
     case EPERM:
       return error(GEAR_EPERM,
-                   "connect to %s: not permitted to user %u; the socket belongs to the user "
-                   "who started geard",
+                   "connect to %s: not permitted to user %u; its directory or the socket keeps other users out: "
+                   "geard --access any makes a socket for all, in a directory that they may enter",
                    at, geteuid());
     case EPROTOTYPE:
       return error(GEAR_EPROTOCOL,

@@ -234,7 +234,7 @@ Status plan_limiter(const TableCreateRequest& request, TableHeader* header) {
       limiter.max_diff == 0) {
     GEAR_TRY(min_size_limiter(1, &limiter));
   }
-  Status checked = check_limiter(limiter);
+  Status checked = check_limiter_of(limiter, header->capacity_items);
   if (!checked.ok()) {
     return error(checked.code(), "create table \"%s\": %s", request.name, checked.text().c_str());
   }

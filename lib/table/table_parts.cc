@@ -42,14 +42,16 @@ Result<uint32_t> Table::take_part(uint32_t channel, uint32_t uid) {
     std::map<uint32_t, Had> users;
     for (uint32_t i = 0; i < header_->parts; ++i) ++(parts_[i].channel != 0 ? users[parts_[i].uid].now : users[parts_[i].uid].before);
     std::string who;
+    // A part of that user's own is what it can get back.
+    std::string remedy = users.contains(uid) ? format("close writers of user %u, or ", uid) : "";
     for (const auto& [user, had] : users) {
       who += format("%suser %u has %u", who.empty() ? "" : ", ", user, had.now);
       if (had.before > 0) who += format(" and had %u, which nobody else gets", had.before);
     }
     return error(GEAR_ELIMIT,
-                 "payload_isolation per_writer: all %u parts (writers_max) are given: %s; close writers of user %u, or create the "
-                 "table anew with a larger writers_max, at most %u",
-                 header_->parts, who.c_str(), uid, layout::kPartsMax);
+                 "payload_isolation per_writer: all %u parts (writers_max) are given: %s; %screate the table anew with a larger "
+                 "writers_max, at most %u",
+                 header_->parts, who.c_str(), remedy.c_str(), layout::kPartsMax);
   }
   PartRecord& record = parts_[part];
   note(record.uid, uid);

@@ -242,6 +242,12 @@ GEAR_TEST(LimiterWithoutAMinSizeIsRefused) {
   assert_create_refused(&options, GEAR_EINVAL, "min_size");
 }
 
+GEAR_TEST(LimiterWithAMinSizeBeyondTheCapacityIsRefused) {
+  gear_table_options options = other_options();
+  assert_ok(gear_rate_limiter_min_size((int64_t)options.capacity_items + 1, &options.limiter));
+  assert_create_refused(&options, GEAR_EINVAL, "capacity_items");
+}
+
 GEAR_TEST(LimiterWithABoundThatIsNotANumberIsRefused) {
   gear_table_options options = other_options();
   options.limiter.samples_per_insert = 1;

@@ -128,9 +128,9 @@ GEAR_TEST(ALimiterThatCountsIsRefusedWhileDirectSamplersAreOpen) {
 GEAR_TEST(UnusableLimitsAreRefusedAndNothingChanges) {
   ConformTable table = conform_open_simple(100);
   const gear_table_info before = conform_info(table.table);
-  const gear_rate_limiter bad[3] = {limiter_of(0, 1, 0, 1), limiter_of(1, 0, 0, 1),
-                                    limiter_of(1, 1, 2, 1)};
-  for (int i = 0; i < 3; ++i) {
+  const gear_rate_limiter bad[4] = {limiter_of(0, 1, 0, 1), limiter_of(1, 0, 0, 1),
+                                    limiter_of(1, 1, 2, 1), limiter_of(1, 101, 0, 1)};
+  for (int i = 0; i < 4; ++i) {
     assert_status(gear_table_retune(table.table, &bad[i]), GEAR_EINVAL);
     assert_explained("rate limiter");
   }

@@ -188,6 +188,13 @@ def remove_several(place):
         small(server, name)
     assert_equal(server.json("table", "rm", "a", "c"), {"removed": ["a", "c"]})
     assert_equal([table["name"] for table in server.json("table", "ls")["tables"]], ["b"])
+    # Those that are there go, whatever else was named.
+    small(server, "a")
+    answer = assert_fails(server.gearctl("table", "rm", "none", "a", "b"), harness.FAILURE, '"none"', "[GEAR_ENOTFOUND]")
+    assert_equal(answer.stdout, 'removed table "a"\nremoved table "b"\n')
+    answer = server.gearctl("--json", "table", "rm", "none")
+    assert_equal(json.loads(answer.stdout)["removed"], [])
+    assert_equal(json.loads(answer.stdout)["error"]["status"], "GEAR_ENOTFOUND")
 
 
 def handle(place):

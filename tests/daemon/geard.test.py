@@ -6,6 +6,7 @@
 # ctest: Geard.RefusesASocketPathThatIsARegularFileAndLeavesIt -- regular_file
 # ctest: Geard.RefusesASocketPathThatIsTooLong -- long_path
 # ctest: Geard.RefusesASocketInADirectoryThatCannotBeMade -- missing_parent
+# ctest: Geard.RefusesASocketInADirectoryOfAnotherUser -- foreign_parent
 # ctest: Geard.LeavesNothingBehindOnSigterm -- end_by_sigterm
 # ctest: Geard.LeavesNothingBehindOnSigint -- end_by_sigint
 # ctest: Geard.LeavesNothingBehindOnHangup -- end_by_hangup
@@ -89,6 +90,15 @@ def long_path(place):
 def missing_parent(place):
     assert_fails(geard("--socket", place.file("a/b/geard.sock")), harness.FAILURE, place.file("a/b"),
                  "--socket")
+
+
+def foreign_parent(place):
+    folder = place.file("others")
+    os.mkdir(folder, 0o755)
+    os.chmod(os.path.dirname(folder), 0o755)
+    if os.geteuid() != 0:
+        raise harness.Skip("needs root, to be kept out of its directory")
+    assert_fails(geard("--socket", folder + "/geard.sock", **as_nobody()), harness.FAILURE, f"user {NOBODY}", folder, "another socket")
 
 
 def end_by(place, number):

@@ -91,5 +91,8 @@ class Peer:
                   byref(batch))
         return batch
 
+    def sample_status(self, sampler, rows, timeout_s):
+        return self.status("gear_sample", sampler, c_uint32(rows), c_int64(int(timeout_s * 1e9)), byref(c_void_p()))
+
     def release(self, batch):
         self.call("gear_batch_release", batch)

@@ -9,7 +9,7 @@
 # ctest: Restart.HoldsTheBlocksOfAWriterWhoseChannelIsLost -- lost_channel
 # ctest: Restart.LetsADirectSamplerGoOnWithoutAServer -- direct_sampler
 # ctest: Restart.KeepsTheLeasesOfAGroupsConsumer -- consumer
-# ctest: Restart.TellsTheWriterOfATableThatWentWithTheServer -- memfd_table
+# ctest: Restart.TellsWritersAndDirectSamplersOfATableThatWentWithTheServer -- memfd_table
 # ctest: Restart.RefusesWhatAnotherBuildLeftAndLeavesIt -- another_build
 # ctest: Restart.DiscardsEverythingWhenFresh -- fresh
 # ctest: Restart.RemovesWhatIsHalfMade -- half_made
@@ -199,7 +199,7 @@ def dead_writer(place):
         until("the dead writer's lane is closed", lambda: line(server)["lanes_open"] == 0)
     assert_equal(stats(server)["items"], 10)
     assert_equal(stats(server)["blocks_free"], free - 3)
-    assert_in("died while no server ran", server.log())
+    assert_in("ended while no server ran", server.log())
 
 
 def stopped_writer(place):
@@ -281,12 +281,16 @@ def memfd_table(place):
     peer = libgear.Peer(server.endpoint, "t")
     one = peer.writer()
     assert_equal(peer.append(one, 0, 10), 0)
+    sampler = peer.sampler(libgear.DIRECT)
+    peer.release(peer.sample(sampler, 8))
     kill(server)
+    peer.release(peer.sample(sampler, 8))
     # The first may have been admitted before; this one never is.
     assert_equal(peer.append(one, 1, 10), 0)
     server = place.serve(socket=server.socket)
     assert_equal(server.json("table", "ls"), {"tables": []})
     assert_equal(peer.flush(one, 10), libgear.EDROPPED)
+    assert_equal(peer.sample_status(sampler, 8, 10), libgear.EDROPPED)
     peer.call("gear_close", peer.client)
 
 

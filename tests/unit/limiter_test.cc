@@ -102,6 +102,8 @@ TEST(RateLimiter, RefusesParametersOutsideTheirDomain) {
   EXPECT_EQ(min_size_limiter(0, &made).code(), GEAR_EINVAL);
   EXPECT_EQ(check_limiter({1, 1, 2, 1}).code(), GEAR_EINVAL);
   EXPECT_EQ(check_limiter({INFINITY, 1, 0, 1}).code(), GEAR_EINVAL);
+  EXPECT_TRUE(check_limiter_of({1, 10, 0, 1}, 10).ok());
+  EXPECT_EQ(check_limiter_of({1, 11, 0, 1}, 10).code(), GEAR_EINVAL);
 }
 
 // SEMANTICS 8

@@ -214,6 +214,7 @@ TEST_P(ServerIsolation, GivesAPartToNoOtherUser) {
   EXPECT_EQ(write(kStranger, 1), "");
   std::string refused = write(kThird, 0);
   EXPECT_NE(refused.find("ELIMIT"), std::string::npos) << refused;
+  EXPECT_EQ(refused.find("close writers"), std::string::npos) << "which that user has none of: " << refused;
   EXPECT_NE(refused.find("user 61001 has 0 and had 2"), std::string::npos) << refused;
   EXPECT_EQ(write(kOwner, 1), "");
   // Anew it is anybody's.

@@ -13,14 +13,15 @@ namespace {
 int64_t allocations_left = -1;  // below 0: any number
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined, or gcc sees a free of what came from new.
+__attribute__((noinline)) void* operator new(size_t bytes) {
   if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
   void* memory = malloc(bytes > 0 ? bytes : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { free(memory); }
-void operator delete(void* memory, size_t) noexcept { free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { free(memory); }
 
 namespace gear {
 namespace {

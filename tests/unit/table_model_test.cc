@@ -356,6 +356,7 @@ ModelOptions options_of(uint32_t number) {
   static constexpr uint64_t kCapacities[] = {1, 2, 7, 16};
   options.max_times_sampled = kTimes[number / 5 % std::size(kTimes)];
   options.capacity = kCapacities[(number + number / 7) % std::size(kCapacities)];
+  options.limiter.min_size = std::min(options.limiter.min_size, static_cast<int64_t>(options.capacity));
   options.epsilon = number % 3 == 0 ? 0.25 : 0;
   options.alpha = number % 4 == 0 ? 1 : 0.6;
   static constexpr uint32_t kPolicies[] = {GEAR_ITEMS_STEP, GEAR_ITEMS_STEP, GEAR_ITEMS_SEQUENCE,
