@@ -492,7 +492,8 @@ GEAR_API int gear_writer_open(gear_table *table, const gear_writer_options *opti
 /* Appends one step to a lane: exactly one cell for every per-step column, in any order; those of optional columns
  * may be left out (by append_many: of all its steps). Returns when the
  * step is in shared memory and its order is fixed. Blocks, up to timeout_ns, only for want of space
- * (limiter, or blocks); so a writer is some steps ahead of what the limiter admitted, and flush waits for that. Cells are checked in full before anything is stored.
+ * (limiter, or blocks); so a writer is some steps ahead of what the limiter admitted, and flush waits for that.
+ * Cells are checked in full before anything is stored.
  * Errors: ECOUNT, ENOCOLUMN, EDUPLICATE, EDTYPE, ESHAPE, ELANE, ESTATE (a reserve is open on this lane, or
  * the episode has its episode_steps_max),
  * ETIMEDOUT, ENOSPC, ECLOSED, EDROPPED, EDISCONNECTED. */

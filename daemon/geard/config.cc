@@ -49,7 +49,7 @@ class Reader {
     std::ostringstream type;
     type << node.type();
     fault(node.source(),
-          std::string(key.str()) + " is " + wanted + ", not of TOML type " + type.str());
+          std::string(key.str()) + " must be " + wanted + ", and is of TOML type " + type.str());
   }
 
  private:

@@ -43,7 +43,8 @@ Status check_limiter(const gear_rate_limiter& limits) {
 Status check_limiter_of(const gear_rate_limiter& limits, uint64_t capacity_items) {
   GEAR_TRY(check_limiter(limits));
   if (static_cast<uint64_t>(limits.min_size) <= capacity_items) return {};
-  return error(GEAR_EINVAL, "rate limiter: min_size %lld, capacity_items %llu: nothing could ever be drawn; give a min_size of at most the capacity",
+  return error(GEAR_EINVAL,
+               "rate limiter: min_size %lld, capacity_items %llu: nothing could ever be drawn; give a min_size of at most the capacity",
                static_cast<long long>(limits.min_size), static_cast<unsigned long long>(capacity_items));
 }
 
