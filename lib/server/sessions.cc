@@ -146,7 +146,7 @@ Result<Session*> Sessions::resume(Session& fresh, const char* body) {
   layout::HelloRequest request;
   memcpy(&request, body, sizeof request);
   std::vector<uint32_t> channels(request.channels);
-  memcpy(channels.data(), body + sizeof request, channels.size() * sizeof(uint32_t));
+  if (!channels.empty()) memcpy(channels.data(), body + sizeof request, channels.size() * sizeof(uint32_t));
   auto id = static_cast<unsigned long long>(request.session);
   Session* session = find(request.session);
   bool known = session != nullptr && session->greeted() && !fresh.greeted();
