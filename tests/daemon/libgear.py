@@ -32,12 +32,16 @@ class SamplerOptions(ctypes.Structure):
                 ("version_lag", c_uint64), ("background", c_uint32), ("background_rows", c_uint32)]
 
 
+def skip_unless_loadable():
+    if os.environ.get("GEAR_SANITIZE"):
+        raise harness.Skip("a library with a sanitizer cannot be loaded into this python")
+
+
 class Peer:
     """One table of one client. A call that fails raises, with the status and the library's text."""
 
     def __init__(self, endpoint, table):
-        if os.environ.get("GEAR_SANITIZE"):
-            raise harness.Skip("a library with a sanitizer cannot be loaded into this python")
+        skip_unless_loadable()
         self.library = ctypes.CDLL(os.path.join(harness.BUILD, "libgear.so"))
         self.library.gear_last_error.restype = c_char_p
         self.client, self.table = c_void_p(), c_void_p()

@@ -200,7 +200,6 @@ TEST_P(EitherSegment, MappedReadOnlyFaultsOnAStore) {
   made.value().publish_magic();
   int fd = made.value().read_only_fd();
   std::string end = in_child([fd] {
-    signal(SIGSEGV, SIG_DFL);
     Result<Mapping> mapped = map_segment("open", fd, SegmentKind::kData, false);
     if (!mapped.ok()) return mapped.status().text();
     *static_cast<volatile char*>(mapped.value().data()) = 1;
