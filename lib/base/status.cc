@@ -33,6 +33,11 @@ Status error(int code, const char* pattern, ...) {
   return Status(code, std::move(text));
 }
 
+Status within(const std::string& tried, const Status& failure) {
+  if (failure.ok()) return failure;
+  return Status(failure.code(), tried + ": " + failure.text());
+}
+
 Status system_error(int errno_value, const std::string& what) {
   int code = GEAR_ESYSTEM;
   switch (errno_value) {

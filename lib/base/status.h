@@ -31,6 +31,9 @@ class [[nodiscard]] Status {
 // error(GEAR_ENOSPC, "create table \"%s\": ...", name)
 Status error(int code, const char* pattern, ...) __attribute__((format(printf, 2, 3)));
 
+// The failure with what was tried before its reason: "append to \"atari\" lane 3: the table is closed; ...". OK stays OK.
+Status within(const std::string& tried, const Status& failure);
+
 // The status that an errno of a system call means (ENOSPC, EMFILE, ...), ESYSTEM where none fits. The text is
 // `what`, then the errno's own words.
 Status system_error(int errno_value, const std::string& what);

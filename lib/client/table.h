@@ -11,7 +11,7 @@
 #include "client/items.h"
 #include "gather/table_view.h"
 #include "gear.h"
-#include "shm/segment.h"
+#include "shm/mapping.h"
 
 namespace gear::client {
 

@@ -35,11 +35,6 @@ std::string shape_text(uint32_t dtype, uint32_t element_bytes, uint32_t rank,
   return text + "]";
 }
 
-Status within(const std::string& tried, const Status& failure) {
-  if (failure.ok()) return failure;
-  return Status(failure.code(), tried + ": " + failure.text());
-}
-
 Status check_name(const char* what, const char* name) {
   if (name == nullptr) {
     return error(GEAR_EINVAL, "%s is NULL; give a name of 1 to %u bytes", what,

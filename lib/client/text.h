@@ -14,10 +14,6 @@ std::string duration_text(int64_t duration_ns);
 // "u8 [84,84]", "f32 []", "bytes(5) [3]"; what the caller may have made up is shown as it is.
 std::string shape_text(uint32_t dtype, uint32_t element_bytes, uint32_t rank, const int64_t* shape);
 
-// The failure with what was tried before its reason: "append to \"atari\" lane 3: the table is
-// closed; ...".
-Status within(const std::string& tried, const Status& failure);
-
 // A name given to the library: NULL is EINVAL; empty, over 255 bytes or not UTF-8 is ENAME. `what`
 // is "open table: name".
 Status check_name(const char* what, const char* name);

@@ -10,7 +10,7 @@
 #include "client/handle.h"
 #include "client/writer_lane.h"
 #include "gear.h"
-#include "shm/segment.h"
+#include "shm/mapping.h"
 
 namespace gear::client {
 

@@ -29,7 +29,8 @@ struct ChannelHeader {
   // Conductor writes (release): the effect of records [.., head) is in the directory.
   alignas(kContentionBytes) uint64_t submission_head;
   uint64_t steps_admitted;   // writer: steps behind those records; before submission_head
-  int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does
+  int32_t failure;           // gear_status; why the conductor takes no more records, 0 while it does. Release, after all that
+                             // it did; who is only to learn that it is set reads it relaxed (direct samplers, at each draw)
   uint32_t records_refused;  // writer: steps, ends, items... for lanes that were taken over; before submission_head
   uint64_t draws_end;        // sampler, unique draws: completion position at which a demand was met though it asked for
                              // more, because nothing else can be drawn; before completion_tail

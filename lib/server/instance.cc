@@ -168,10 +168,11 @@ Status Instance::lock(const std::string& path) {
     }
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return system_error(errno, "take the lock " + lock_path);
-      char pid[32] = {};
-      [[maybe_unused]] ssize_t got = pread(file.get(), pid, sizeof pid - 1, 0);
+      char text[32] = {};
+      [[maybe_unused]] ssize_t got = pread(file.get(), text, sizeof text - 1, 0);
+      int pid = atoi(text);
       // One that is just starting has not written it yet.
-      std::string who = atoi(pid) > 0 ? format(" (process %d)", atoi(pid)) : "";
+      std::string who = pid > 0 ? format(" (process %d)", pid) : "";
       return error(GEAR_EADDRINUSE, "a server already serves %s%s; stop it, or give another socket", path.c_str(),
                    who.c_str());
     }

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 namespace gear {
 
@@ -18,6 +18,7 @@ struct CutWatch::Range {
   std::atomic<size_t> bytes{0};
   std::atomic<bool> cut{false};
   Range* next = nullptr;  // constant from when the handler can see the range
+  Range* next_free = nullptr;  // under the mutex
 };
 
 namespace {
@@ -27,7 +28,7 @@ using Range = CutWatch::Range;
 // Ranges are never freed, so that the handler can walk over them at any time.
 std::atomic<Range*> ranges{nullptr};
 std::mutex ranges_mutex;
-std::vector<Range*> free_ranges;  // under the mutex
+Range* free_ranges = nullptr;  // under the mutex
 
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<Range*>::is_always_lock_free);
 
@@ -55,9 +56,8 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }
 
 Range* free_range() {
-  if (!free_ranges.empty()) {
-    Range* one = free_ranges.back();
-    free_ranges.pop_back();
+  if (Range* one = free_ranges; one != nullptr) {
+    free_ranges = one->next_free;
     return one;
   }
   auto* made = new Range;
@@ -86,7 +86,7 @@ CutWatch::CutWatch(void* data, size_t bytes) {
 CutWatch::~CutWatch() {
   std::lock_guard lock(ranges_mutex);
   range_->begin.store(0, std::memory_order_release);
-  free_ranges.push_back(range_);
+  range_->next_free = std::exchange(free_ranges, range_);
 }
 
 bool CutWatch::found_cut() const { return range_->cut.load(std::memory_order_acquire); }

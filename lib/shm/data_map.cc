@@ -26,10 +26,6 @@ Status place(Mapping& map, const TableHeader& header, uint32_t part, int fd, boo
   return map.place(header.data_episodes_offset + part * episodes, fd, header.data_blocks_offset + blocks, episodes, writable);
 }
 
-Status within(const std::string& purpose, const Status& status) {
-  return status.ok() ? status : Status(status.code(), purpose + ": " + status.text());
-}
-
 }  // namespace
 
 Result<Mapping> map_parts(const std::string& purpose, const TableHeader& header, const Descriptor* descriptors) {

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "layout/directory.h"
 #include "shm/descriptor.h"
-#include "shm/segment.h"
+#include "shm/mapping.h"
 
 namespace gear {
 

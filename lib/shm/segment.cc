@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/interprocess/mapped_region.hpp>
 #include <cerrno>
 #include <cstring>
 
@@ -26,8 +25,6 @@
 
 namespace gear {
 namespace {
-
-namespace ipc = boost::interprocess;
 
 // An interrupted allocation is undone by the kernel; pieces keep a periodic signal from undoing all
 // of it forever.
@@ -108,18 +105,6 @@ Result<uint64_t> size_on_pages(const std::string& purpose, size_t bytes, bool hu
   }
   return layout::align_up(least, page);
 }
-
-// What Boost.Interprocess maps: a descriptor that stays its owner's.
-class Mappable {
- public:
-  explicit Mappable(int fd) : fd_(fd) {}
-  ipc::mapping_handle_t get_mapping_handle() const {
-    return ipc::ipcdetail::mapping_handle_from_file_handle(fd_);
-  }
-
- private:
-  int fd_;
-};
 
 // Who made the segment, and what helps when it is of another build.
 struct Maker {
@@ -214,88 +199,6 @@ Status check_room(const std::string& purpose, uint64_t bytes, const MemoryOption
   return no_space(purpose, bytes, room.free_bytes,
                   room.where + " after a reserve of " + human_bytes(room.reserve_bytes),
                   "lower capacity");
-}
-
-// ---- Mapping
-
-Mapping::Mapping() = default;
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : region_(std::move(other.region_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      owner_pid_(other.owner_pid_) {}
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(region_, other.region_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(owner_pid_, other.owner_pid_);
-  return *this;
-}
-
-Mapping::~Mapping() {
-  if (owner_pid_ != getpid()) {
-    (void)region_.release();
-  } else if (region_ == nullptr && data_ != nullptr) {
-    munmap(data_, size_);
-  }
-}
-
-namespace {
-
-Status not_mapped(int errno_value, size_t bytes, const char* how) {
-  if (errno_value != ENOMEM) return system_error(errno_value, format("mmap of %s, %s", human_bytes(bytes).c_str(), how));
-  return error(GEAR_ENOMEM,
-               "mmap of %s, %s: no address space for it (ENOMEM); raise ulimit -v or vm.max_map_count, or lower capacity",
-               human_bytes(bytes).c_str(), how);
-}
-
-const char* access_text(bool writable) { return writable ? "writable" : "read-only"; }
-
-}  // namespace
-
-Result<Mapping> Mapping::reserve(size_t bytes) {
-  Mapping mapping;
-  void* range = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (range == MAP_FAILED) return not_mapped(errno, bytes, "reserved");
-  mapping.data_ = range;
-  mapping.size_ = bytes;
-  mapping.owner_pid_ = getpid();
-  return mapping;
-}
-
-Status Mapping::place(size_t at, int fd, uint64_t offset, size_t bytes, bool writable) {
-  int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* placed = mmap(static_cast<char*>(data_) + at, bytes, access, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset));
-  return placed != MAP_FAILED ? Status() : not_mapped(errno, bytes, access_text(writable));
-}
-
-// A core dump would read every page that has no memory, and so give it some.
-Status Mapping::keep_private() {
-  if (madvise(data_, size_, MADV_DONTFORK) != 0) return system_error(errno, "madvise(MADV_DONTFORK)");
-  (void)madvise(data_, size_, MADV_DONTDUMP);
-  return {};
-}
-
-Result<Mapping> Mapping::map(int fd, size_t bytes, bool writable) {
-  if (bytes == 0) return error(GEAR_ESYSTEM, "mmap of 0 bytes");
-  Mapping mapping;
-  try {
-    mapping.region_ = std::make_unique<ipc::mapped_region>(
-        Mappable(fd), writable ? ipc::read_write : ipc::read_only, 0, bytes);
-  } catch (const ipc::interprocess_exception& failure) {
-    return not_mapped(failure.get_native_error(), bytes, access_text(writable));
-  } catch (const std::bad_alloc&) {
-    return error(GEAR_ENOMEM, "mmap of %s: no memory for its record", human_bytes(bytes).c_str());
-  }
-  mapping.data_ = mapping.region_->get_address();
-  mapping.size_ = mapping.region_->get_size();
-  mapping.owner_pid_ = getpid();
-  if (madvise(mapping.data_, bytes, MADV_DONTFORK) != 0) {
-    return system_error(errno, "madvise(MADV_DONTFORK)");
-  }
-  return mapping;
 }
 
 // ---- Segment
@@ -397,9 +300,7 @@ Status Segment::size_and_map(const std::string& purpose, size_t bytes, const Mem
                         format("%s: ftruncate to %s", purpose.c_str(), human_bytes(bytes).c_str()));
   }
   Result<Mapping> mapped = Mapping::map(writable_.get(), bytes, true);
-  if (!mapped.ok()) {
-    return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
-  }
+  if (!mapped.ok()) return within(purpose, mapped.status());
   mapping_ = mapped.take();
   // Policies come before the first touch of a page.
   if (options.numa_node < 0) return {};
@@ -525,9 +426,7 @@ Result<Mapping> map_sized(const std::string& purpose, int fd, layout::SegmentKin
   }
   size_t bytes = static_cast<size_t>(file.st_size);
   Result<Mapping> mapped = Mapping::map(fd, bytes, writable);
-  if (!mapped.ok()) {
-    return Status(mapped.status().code(), purpose + ": " + mapped.status().text());
-  }
+  if (!mapped.ok()) return within(purpose, mapped.status());
   return mapped;
 }
 

@@ -2,16 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "base/status.h"
 #include "layout/segment.h"
 #include "shm/descriptor.h"
-
-namespace boost::interprocess {
-class mapped_region;
-}
+#include "shm/mapping.h"
 
 namespace gear {
 
@@ -21,35 +17,6 @@ struct MemoryOptions {
   uint32_t populate = GEAR_WANT_NO;
   uint32_t lock = GEAR_WANT_NO;
   int32_t numa_node = -1;
-};
-
-// A mapping of a whole segment, or a range of addresses with what is mapped into it; unmaps when it goes. Never inherited by a
-// forked child (MADV_DONTFORK).
-class Mapping {
- public:
-  Mapping();
-  Mapping(Mapping&&) noexcept;
-  Mapping& operator=(Mapping&&) noexcept;
-  ~Mapping();
-
-  void* data() const { return data_; }
-  size_t size() const { return size_; }
-  bool valid() const { return data_ != nullptr; }
-
-  // Maps `bytes` of fd from its begin. Errors: ENOMEM, ESYSTEM.
-  static Result<Mapping> map(int fd, size_t bytes, bool writable);
-  // Addresses that can be neither read nor written until something is placed there. Errors: ENOMEM, ESYSTEM.
-  static Result<Mapping> reserve(size_t bytes);
-  // `bytes` of fd from `offset` on, at data() + at. Errors: as map.
-  Status place(size_t at, int fd, uint64_t offset, size_t bytes, bool writable);
-  // After the last place: no forked child, no core dump has it.
-  Status keep_private();
-
- private:
-  std::unique_ptr<boost::interprocess::mapped_region> region_;  // nullptr: a range
-  void* data_ = nullptr;
-  size_t size_ = 0;
-  int owner_pid_ = 0;  // a forked child has no mapping, and must not unmap what it put in its place
 };
 
 // A segment that this process made and owns. Its name, if it has one, goes with it; its memory when

@@ -40,7 +40,6 @@ class BlockPool {
   bool provide(uint32_t part);
   // Tables with parts: pages of the part that no block has go. Its writer is gone.
   void release_bare(uint32_t part);
-  bool short_of_memory() const { return parted() && backed_ < header_->block_budget; }
   // Where none was provided: memory is missing, or other parts have some that could not be moved now. It is worth asking again.
   bool memory_may_come() const { return short_of_memory() || (parted() && free_count_ > 0); }
   uint64_t moves() const { return moves_; }  // of memory from part to part, so far
@@ -61,6 +60,8 @@ class BlockPool {
   void give_back(uint32_t block);
   void clear(uint32_t block);
   bool parted() const { return header_->parts != 0; }
+  // Some blocks have no memory, though the table is to have it; that is tried again when blocks are granted.
+  bool short_of_memory() const { return parted() && backed_ < header_->block_budget; }
   uint32_t part_of(uint32_t block) const { return layout::part_of_block(*header_, block); }
   void put_free(uint32_t block);
   void count_free();

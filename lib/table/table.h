@@ -97,8 +97,7 @@ class Table {
   // kNone: it has none.
   uint32_t part_of(uint32_t channel) const;
   void leave_part(uint32_t channel);
-  // Some blocks have no memory, though the table is to have it; that is tried again when blocks are granted.
-  bool short_of_memory() const { return pool_->short_of_memory(); }
+  // As BlockPool's.
   bool memory_may_come() const { return pool_->memory_may_come(); }
   uint64_t memory_moves() const { return pool_->moves(); }
 

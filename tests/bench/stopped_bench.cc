@@ -69,8 +69,9 @@ void run_client(Shared* shared, uint32_t number) {
     int released = gear_batch_release(batch);
     if (released != GEAR_ESTALE) must(released, "release");
     // Short, so that the half that is left keeps the cores awake: else p99 is how late an idle core wakes.
-    do usleep(200);
-    while (number < kClients / 2 && shared->rest != 0);
+    do {
+      usleep(200);
+    } while (number < kClients / 2 && shared->rest != 0);
   }
 }
 

@@ -93,11 +93,11 @@ def missing_parent(place):
 
 
 def foreign_parent(place):
+    if os.geteuid() != 0:
+        raise harness.Skip("needs root, to be kept out of its directory")
     folder = place.file("others")
     os.mkdir(folder, 0o755)
     os.chmod(os.path.dirname(folder), 0o755)
-    if os.geteuid() != 0:
-        raise harness.Skip("needs root, to be kept out of its directory")
     assert_fails(geard("--socket", folder + "/geard.sock", **as_nobody()), harness.FAILURE, f"user {NOBODY}", folder, "another socket")
 
 
