@@ -65,6 +65,18 @@ class DemoRun:
             assert time.monotonic() < give_up, self.log()
             time.sleep(0.05)
 
+    def wait_segments(self) -> set[str]:
+        """Waits until there are some: from when its geard runs, before the actors are there."""
+        found: set[str] = set()
+
+        def there() -> bool:
+            found.update(self.segments())
+            return bool(found) or self.process.poll() is not None
+
+        self.wait_until(there)
+        assert found, self.log()
+        return found
+
     def wait_learning(self) -> set[str]:
         """Waits until steps flow; returns `segments`."""
         self.wait_until(lambda: " in " in self.log() and len(self.members()) >= 4)
@@ -88,8 +100,9 @@ def assert_nothing_left(run: DemoRun, segments: set[str]) -> None:
 
 
 def test_demo_reaches_its_goal_and_reports(tmp_path):
+    # It may be over before it reports for the first time.
     run = DemoRun(tmp_path, "--goal", "25", "--minutes", "2", "--actors", "2")
-    segments = run.wait_learning()
+    segments = run.wait_segments()
     assert run.process.wait(timeout=150) == 0, run.log()
     assert_nothing_left(run, segments)
     assert run.temporary_files() == []
